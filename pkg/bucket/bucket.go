@@ -1,0 +1,80 @@
+// Package bucket is one S3 bucket as this project uses it: conditional reads
+// and writes, exact keys, ordered listings, and the server's clock.
+//
+// It promises that
+//   - ETags are opaque: what the server sent is sent back byte for byte;
+//   - keys make the round trip exactly, whatever bytes they hold;
+//   - a conditional PUT is sent once: the SDK's own retries are off for it,
+//     because a retry after a lost reply meets the first attempt's own write
+//     and looks like somebody else's;
+//   - a listing that cannot be proven complete ends in an error;
+//   - one Options value (encryption key, expected owner, checksum, requester
+//     pays) rides on every call, so that a bucket policy is met everywhere or
+//     nowhere.
+//
+// It does not decide what a failed write means: an error that is none of
+// ErrNotFound, ErrNotModified, ErrPrecondition and ErrConflict may stand for a
+// write that landed, and the caller has to read back. It never uses DELETE or
+// COPY conditions, which several S3-compatible stores ignore.
+package bucket
+
+import (
+	"io"
+	"time"
+)
+
+// Condition makes a request depend on the object's current version. The zero
+// value asks for nothing.
+type Condition struct {
+	// IfMatch is an ETag as received; the request fails with ErrPrecondition
+	// when the object has another one.
+	IfMatch string
+	// IfNoneMatch is "*" for a PUT that may only create (else ErrPrecondition),
+	// or an ETag for a GET that returns ErrNotModified while it is current.
+	IfNoneMatch string
+}
+
+func (c Condition) isZero() bool { return c == Condition{} }
+
+// Object is one version of an object, open for reading. Close its Body.
+type Object struct {
+	Body         io.ReadCloser
+	Key          string
+	ETag         string // opaque, with quotes as the server sent them
+	VersionID    string // empty where the bucket keeps no versions
+	Size         int64  // bytes
+	LastModified time.Time
+	ServerTime   time.Time // the response's Date, whole seconds
+}
+
+// Written says what a PUT left behind.
+type Written struct {
+	ETag       string
+	VersionID  string
+	ServerTime time.Time // the response's Date, whole seconds
+}
+
+// Entry is one object in a listing.
+type Entry struct {
+	Key          string
+	ETag         string
+	StorageClass string // empty means STANDARD
+	Size         int64  // bytes
+	LastModified time.Time
+}
+
+// Page is one page of a listing.
+type Page struct {
+	Entries    []Entry
+	ServerTime time.Time
+	// Last is true on the page that completes the listing. A listing that
+	// stopped without such a page must not be taken as complete.
+	Last bool
+}
+
+// ListOptions narrows a listing.
+type ListOptions struct {
+	Prefix     string // raw S3 prefix: "a" matches "ab"
+	StartAfter string // list keys after this one, exclusively
+	PageSize   int32  // keys a page; zero means the server's default (1,000)
+}
