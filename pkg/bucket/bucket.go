@@ -16,9 +16,13 @@
 // ErrNotFound, ErrNotModified, ErrPrecondition and ErrConflict may stand for a
 // write that landed, and the caller has to read back. It never uses DELETE or
 // COPY conditions, which several S3-compatible stores ignore.
+//
+// Keys are what S3 takes: 1 to 1,024 bytes of UTF-8 whose ".." segments never
+// lead above the bucket. S3 itself refuses any other; Memory does the same.
 package bucket
 
 import (
+	"errors"
 	"io"
 	"time"
 )
@@ -27,7 +31,7 @@ import (
 // value asks for nothing.
 type Condition struct {
 	// IfMatch is an ETag as received; the request fails with ErrPrecondition
-	// when the object has another one.
+	// when the object has another one, and with ErrNotFound when there is none.
 	IfMatch string
 	// IfNoneMatch is "*" for a PUT that may only create (else ErrPrecondition),
 	// or an ETag for a GET that returns ErrNotModified while it is current.
@@ -35,6 +39,20 @@ type Condition struct {
 }
 
 func (c Condition) isZero() bool { return c == Condition{} }
+
+// forPut refuses what S3 does not implement for a PUT. A store that ignores
+// such a condition would write without any.
+func (c Condition) forPut() error {
+	switch {
+	case c.IfMatch != "" && c.IfNoneMatch != "":
+		return errors.New("a PUT takes IfMatch or IfNoneMatch, not both")
+	case c.IfNoneMatch != "" && c.IfNoneMatch != "*":
+		return errors.New(`a PUT takes only "*" for IfNoneMatch`)
+	case c.IfMatch == "*":
+		return errors.New(`a PUT takes an ETag for IfMatch, not "*"`)
+	}
+	return nil
+}
 
 // Object is one version of an object, open for reading. Close its Body.
 type Object struct {
@@ -44,14 +62,14 @@ type Object struct {
 	VersionID    string // empty where the bucket keeps no versions
 	Size         int64  // bytes
 	LastModified time.Time
-	ServerTime   time.Time // the response's Date, whole seconds
+	ServerTime   time.Time // the response's Date, whole seconds; never zero
 }
 
 // Written says what a PUT left behind.
 type Written struct {
 	ETag       string
 	VersionID  string
-	ServerTime time.Time // the response's Date, whole seconds
+	ServerTime time.Time // the response's Date, whole seconds; never zero
 }
 
 // Entry is one object in a listing.
@@ -66,7 +84,7 @@ type Entry struct {
 // Page is one page of a listing.
 type Page struct {
 	Entries    []Entry
-	ServerTime time.Time
+	ServerTime time.Time // the response's Date, whole seconds; never zero
 	// Last is true on the page that completes the listing. A listing that
 	// stopped without such a page must not be taken as complete.
 	Last bool
@@ -76,5 +94,5 @@ type Page struct {
 type ListOptions struct {
 	Prefix     string // raw S3 prefix: "a" matches "ab"
 	StartAfter string // list keys after this one, exclusively
-	PageSize   int32  // keys a page; zero means the server's default (1,000)
+	PageSize   int32  // keys a page, at most 1,000; zero means the server's default (1,000)
 }

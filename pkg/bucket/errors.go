@@ -1,56 +1,104 @@
 package bucket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 )
 
-// The answers of S3 that callers decide on. Any other error is about the
-// request's fate, not about the object: see RetryAfterRead in the callers.
+// The answers of S3 that callers decide on. Each is certain: the request that
+// got it wrote nothing. After any other error a write may have landed.
 var (
-	// ErrNotFound: no such object (404), or its newest version is a delete marker.
+	// ErrNotFound: no such object (404 NoSuchKey), or its newest version is a
+	// delete marker. A missing bucket and a 404 without that code are not it:
+	// taking a typo for a missing object would make an empty ledger of it.
 	ErrNotFound = errors.New("object not found")
 	// ErrNotModified: a conditional GET found the version the caller knows (304).
 	ErrNotModified = errors.New("object not modified")
 	// ErrPrecondition: the object is not at the version the request named (412).
 	ErrPrecondition = errors.New("object is at another version")
 	// ErrConflict: a concurrent write or delete got in between (409); nothing
-	// was written by this request.
+	// was written by this request, and the same request may be sent again.
 	// Source: S3 API reference, PutObject, ConditionalRequestConflict.
 	ErrConflict = errors.New("conflicting concurrent request")
 )
 
+// ErrNoServerTime: the call succeeded, but its answer carried no Date header.
+// A proxy that drops the header has to be told to keep it: leases are judged
+// by that clock alone. Like any other error of a PUT it comes after the write.
+var ErrNoServerTime = errors.New("the answer has no Date header, and this project lives by the server's clock")
+
+// verdicts are the answers behind the sentinels, as S3 gives them.
+var verdicts = []struct {
+	kind   error
+	status int
+	code   string
+}{
+	{ErrNotFound, http.StatusNotFound, "NoSuchKey"},
+	{ErrNotModified, http.StatusNotModified, "NotModified"},
+	{ErrPrecondition, http.StatusPreconditionFailed, "PreconditionFailed"},
+	{ErrConflict, http.StatusConflict, "ConditionalRequestConflict"},
+}
+
 // CallError is a failed S3 call: which call, on what, why, and what the
 // server's clock said when it answered.
 type CallError struct {
-	Op         string // "get", "put", "delete", "list"
-	Bucket     string
-	Key        string // the prefix for a listing
-	Status     int    // HTTP status, 0 when no answer came
-	Code       string // S3 error code, "" when no answer came
-	ServerTime time.Time
-	kind       error // one of the sentinels above, or nil
+	Op         string    // "get", "put", "delete", "list"
+	Bucket     string    // bucket name
+	Key        string    // the prefix for a listing
+	Status     int       // HTTP status, 0 when no answer came
+	Code       string    // S3 error code, "" when no answer came
+	ServerTime time.Time // the answer's Date; zero when it had none
+	kind       error     // one of the sentinels above, or nil
 	err        error
 }
 
+// Error names the call, the object and the reason, and where there is a usual
+// way out, that too.
 func (e *CallError) Error() string {
-	what := e.err
 	if e.kind != nil {
-		what = e.kind
+		return fmt.Sprintf("%s %s: %v", e.Op, location(e.Bucket, e.Key), e.kind)
 	}
-	return fmt.Sprintf("%s s3://%s/%s: %v", e.Op, e.Bucket, e.Key, what)
+	text := fmt.Sprintf("%s %s: %v", e.Op, location(e.Bucket, e.Key), e.err)
+	if hint := e.hint(); hint != "" {
+		text += " (" + hint + ")"
+	}
+	return text
 }
 
+// Unwrap returns the sentinel, if there is one, and the SDK's own error.
 func (e *CallError) Unwrap() []error {
 	if e.kind == nil {
 		return []error{e.err}
 	}
 	return []error{e.kind, e.err}
+}
+
+// hint is what to do about an answer that people meet when they set up a
+// bucket. The codes are those of the S3 API reference, "Error responses".
+func (e *CallError) hint() string {
+	switch e.Code {
+	case "AccessDenied":
+		if e.Op == "get" {
+			return "the caller may lack s3:GetObject here or kms:Decrypt on its key; without s3:ListBucket, S3 gives this answer for an object that does not exist, too"
+		}
+		return "allow the caller this action; if it is allowed, see whether the bucket policy demands an encryption key, a checksum or another owner"
+	case "NoSuchBucket":
+		return "check the bucket's name, and that the endpoint and account are the right ones"
+	case "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
+		return "the bucket is in another region than the client: set AWS_REGION to the bucket's"
+	case "InvalidObjectState":
+		return "the object is archived: restore it, or exclude its storage class"
+	}
+	return ""
 }
 
 // ServerTime returns the server's clock from an error that came with an
@@ -64,16 +112,28 @@ func ServerTime(err error) (time.Time, bool) {
 }
 
 // Transient reports whether the same call may well succeed later: no answer
-// came, or the answer was a 429 or a 5xx.
+// came in time, or it was cut, or it was a 409, a 429 or a 5xx. A call that
+// the caller cancelled, or that never left (no credentials, a bad argument),
+// is not transient.
 func Transient(err error) bool {
 	var call *CallError
 	if !errors.As(err, &call) {
 		return false
 	}
-	return call.Status == 0 || call.Status == http.StatusTooManyRequests || call.Status >= 500
+	switch s := call.Status; {
+	case s == http.StatusConflict, s == http.StatusTooManyRequests, s >= 500:
+		return true
+	case s >= 200 && s < 300: // done by its status, unreadable by its body
+		return !errors.Is(err, ErrNoServerTime)
+	}
+	return errors.Is(err, context.DeadlineExceeded) ||
+		retryables.IsErrorRetryable(call.err) == aws.TrueTernary
 }
 
-func callError(op, bucket, key string, err error) error {
+var retryables = retry.IsErrorRetryables(retry.DefaultRetryables)
+
+// callError gives an error of the SDK its place and its meaning.
+func callError(op, bucket, key string, err error) *CallError {
 	e := &CallError{Op: op, Bucket: bucket, Key: key, err: err}
 	var response *awshttp.ResponseError
 	if errors.As(err, &response) && response.Response != nil {
@@ -90,21 +150,23 @@ func callError(op, bucket, key string, err error) error {
 	return e
 }
 
-// kindOf maps an answer to a sentinel. A missing bucket is a 404 too, but not
-// a missing object: taking it for one would make an empty ledger of a typo.
 func kindOf(status int, code string) error {
-	switch status {
-	case http.StatusNotFound:
-		if code == "NoSuchBucket" {
-			return nil
+	for _, v := range verdicts {
+		// S3 names the reason of a 409 in several ways, all of the same meaning,
+		// and a 304 has no body that could name one; a 404 must say of what.
+		if v.status == status && (status != http.StatusNotFound || v.code == code) {
+			return v.kind
 		}
-		return ErrNotFound
-	case http.StatusNotModified:
-		return ErrNotModified
-	case http.StatusPreconditionFailed:
-		return ErrPrecondition
-	case http.StatusConflict:
-		return ErrConflict
 	}
 	return nil
+}
+
+// location is an object's address for people: keys may hold newlines and
+// control characters, which must not reach a log as they are.
+func location(bucket, key string) string {
+	plain := "s3://" + bucket + "/" + key
+	if quoted := strconv.Quote(plain); quoted != `"`+plain+`"` {
+		return quoted
+	}
+	return plain
 }

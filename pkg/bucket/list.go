@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -13,8 +14,8 @@ import (
 )
 
 // ErrListing means that a listing broke its own rules: it was cut without a
-// token, went in circles, or came out of order. What was read so far is not
-// the whole and must not be taken for it.
+// token, went in circles, came out of order, or did not say whether it was
+// done. What was read so far is not the whole and must not be taken for it.
 var ErrListing = errors.New("the listing is not complete")
 
 // List yields the pages of a listing in key order (UTF-8 bytes). It ends with
@@ -30,54 +31,64 @@ func (b *Bucket) List(ctx context.Context, o ListOptions) iter.Seq2[Page, error]
 			StartAfter:          optional(o.StartAfter),
 			EncodingType:        types.EncodingTypeUrl, // XML cannot carry control characters
 			ExpectedBucketOwner: optional(b.options.ExpectedOwner),
-			RequestPayer:        b.payer(),
+			RequestPayer:        b.options.payer(),
 		}
 		if o.PageSize > 0 {
 			in.MaxKeys = &o.PageSize
 		}
 		last := o.StartAfter
 		for number := 1; ; number++ {
-			out, err := b.client.ListObjectsV2(ctx, in)
-			if err != nil {
-				yield(Page{}, fmt.Errorf("page %d: %w", number, callError("list", b.name, o.Prefix, err)))
-				return
-			}
-			page, err := toPage(out)
+			page, token, err := b.page(ctx, in)
 			if err == nil {
-				last, err = checkOrder(page.Entries, last)
+				last, err = checkEntries(page.Entries, o.Prefix, last)
 			}
 			if err == nil && !page.Last {
-				err = checkToken(in.ContinuationToken, out.NextContinuationToken)
+				err = checkToken(in.ContinuationToken, token)
 			}
 			if err != nil {
-				yield(Page{}, fmt.Errorf("list s3://%s/%s: page %d: %w", b.name, o.Prefix, number, err))
+				yield(Page{}, fmt.Errorf("page %d of listing %s: %w", number, location(b.name, o.Prefix), err))
 				return
 			}
 			if !yield(page, nil) || page.Last {
 				return
 			}
-			in.ContinuationToken = out.NextContinuationToken
+			in.ContinuationToken = token
 		}
 	}
 }
 
-func toPage(out *s3.ListObjectsV2Output) (Page, error) {
-	page := Page{
-		Entries:    make([]Entry, 0, len(out.Contents)),
-		ServerTime: serverTime(out.ResultMetadata),
-		Last:       !aws.ToBool(out.IsTruncated),
+// page asks for one page and returns it with the token of the next one.
+func (b *Bucket) page(ctx context.Context, in *s3.ListObjectsV2Input) (Page, *string, error) {
+	prefix := aws.ToString(in.Prefix)
+	out, err := b.client.ListObjectsV2(ctx, in)
+	if err != nil {
+		return Page{}, nil, callError("list", b.name, prefix, err)
 	}
+	now, err := b.serverTime("list", prefix, out.ResultMetadata)
+	if err != nil {
+		return Page{}, nil, err
+	}
+	// The SDK takes an empty body, or any other document, for an empty page.
+	if out.IsTruncated == nil {
+		return Page{}, nil, fmt.Errorf("%w: the answer does not say whether there is more", ErrListing)
+	}
+	entries, err := toEntries(out)
+	return Page{Entries: entries, ServerTime: now, Last: !*out.IsTruncated}, out.NextContinuationToken, err
+}
+
+func toEntries(out *s3.ListObjectsV2Output) ([]Entry, error) {
+	entries := make([]Entry, 0, len(out.Contents))
 	for _, object := range out.Contents {
 		key := aws.ToString(object.Key)
 		// The server says whether it encoded; some answer the request with raw keys.
 		if out.EncodingType == types.EncodingTypeUrl {
 			decoded, err := url.QueryUnescape(key)
 			if err != nil {
-				return Page{}, fmt.Errorf("%w: key %q is not URL-encoded as announced: %w", ErrListing, key, err)
+				return nil, fmt.Errorf("%w: key %q is not URL-encoded as announced: %w", ErrListing, key, err)
 			}
 			key = decoded
 		}
-		page.Entries = append(page.Entries, Entry{
+		entries = append(entries, Entry{
 			Key:          key,
 			ETag:         aws.ToString(object.ETag),
 			StorageClass: string(object.StorageClass),
@@ -85,12 +96,16 @@ func toPage(out *s3.ListObjectsV2Output) (Page, error) {
 			LastModified: aws.ToTime(object.LastModified),
 		})
 	}
-	return page, nil
+	return entries, nil
 }
 
-func checkOrder(entries []Entry, last string) (string, error) {
+// checkEntries holds a page to the listing's rules and returns its last key.
+func checkEntries(entries []Entry, prefix, last string) (string, error) {
 	for _, e := range entries {
-		if e.Key <= last && last != "" {
+		if !strings.HasPrefix(e.Key, prefix) {
+			return last, fmt.Errorf("%w: key %q is not below the prefix %q that was asked for", ErrListing, e.Key, prefix)
+		}
+		if e.Key <= last {
 			return last, fmt.Errorf("%w: key %q came after %q; a bucket that does not list in key order (a directory bucket) cannot be used as a source", ErrListing, e.Key, last)
 		}
 		last = e.Key

@@ -9,28 +9,32 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // Memory is a bucket in memory with S3's semantics: conditions are atomic,
 // listings are ordered and consistent, the server has a clock of whole
-// seconds. It is a Bucket's equal for tests; the conformance test of this
-// package holds both to the same rules.
+// seconds. It is a Bucket's equal for tests: the suite in buckettest holds
+// both to the same rules, and s3test serves one over the S3 protocol.
 type Memory struct {
 	name string
+	now  func() time.Time
 
 	mu      sync.Mutex
 	objects map[string]memoryObject
-	now     func() time.Time
+	sorted  []string // the keys of objects in order; nil after one came or went
 	before  func(op, key string) error
 	after   func(op, key string) error
 }
 
 type memoryObject struct {
-	body     []byte
+	body     []byte // never changed once stored
 	etag     string
 	class    string
 	modified time.Time
@@ -46,9 +50,10 @@ func NewMemory(name string, now func() time.Time) *Memory {
 }
 
 // Fault installs hooks that may fail a call ("get", "put", "delete", "list";
-// for a listing key is the prefix): before runs in place of the call, after
-// runs once it took effect, so that its error stands for a lost reply. Either
-// may be nil.
+// for a listing key is the prefix): before runs ahead of the call and its
+// error stands in for it, after runs once the call took effect, so that its
+// error stands for a lost reply. Either may be nil. A hook's ErrConflict and
+// the like become that answer; any other error an answer that never came.
 func (m *Memory) Fault(before, after func(op, key string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,22 +63,29 @@ func (m *Memory) Fault(before, after func(op, key string) error) {
 // Name returns the bucket's name.
 func (m *Memory) Name() string { return m.name }
 
-// SetStorageClass puts an object that is already there into a storage class.
+// Now returns the server's clock: UTC, whole seconds.
+func (m *Memory) Now() time.Time { return m.now().UTC().Truncate(time.Second) }
+
+// SetStorageClass moves an object into a storage class. It panics where there
+// is no such object, because the test that asks for it is mistaken.
 func (m *Memory) SetStorageClass(key, class string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	o := m.objects[key]
-	o.class = class
-	m.objects[key] = o
+	m.change(key, func(o *memoryObject) { o.class = class })
 }
 
 // SetLastModified changes an object's LastModified, as a multipart upload that
-// started long ago does.
+// started long ago does. It panics where there is no such object.
 func (m *Memory) SetLastModified(key string, t time.Time) {
+	m.change(key, func(o *memoryObject) { o.modified = t })
+}
+
+func (m *Memory) change(key string, change func(*memoryObject)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o := m.objects[key]
-	o.modified = t
+	o, ok := m.objects[key]
+	if !ok {
+		panic(fmt.Sprintf("bucket: no object %q in memory to change", key))
+	}
+	change(&o)
 	m.objects[key] = o
 }
 
@@ -84,11 +96,13 @@ func (m *Memory) Get(ctx context.Context, key string, c Condition) (*Object, err
 		o, ok := m.objects[key]
 		switch {
 		case !ok:
-			return m.answer("get", key, http.StatusNotFound, ErrNotFound, now)
-		case c.IfMatch != "" && c.IfMatch != o.etag:
-			return m.answer("get", key, http.StatusPreconditionFailed, ErrPrecondition, now)
-		case c.IfNoneMatch != "" && c.IfNoneMatch == o.etag:
-			return m.answer("get", key, http.StatusNotModified, ErrNotModified, now)
+			return m.refuse("get", key, ErrNotFound, now)
+		case c.IfMatch != "" && !matches(c.IfMatch, o.etag):
+			return m.refuse("get", key, ErrPrecondition, now)
+		case c.IfNoneMatch != "" && matches(c.IfNoneMatch, o.etag):
+			return m.refuse("get", key, ErrNotModified, now)
+		case o.class == string(types.StorageClassGlacier), o.class == string(types.StorageClassDeepArchive):
+			return m.answer("get", key, http.StatusForbidden, "InvalidObjectState", now)
 		}
 		found = &Object{
 			Body: io.NopCloser(bytes.NewReader(o.body)), Key: key, ETag: o.etag,
@@ -102,25 +116,34 @@ func (m *Memory) Get(ctx context.Context, key string, c Condition) (*Object, err
 	return found, nil
 }
 
+// matches compares a condition with an ETag. "*" is any version.
+func matches(condition, etag string) bool { return condition == "*" || condition == etag }
+
 // Put is Bucket.Put. The ETag is the body's MD5, as S3's is for a plain PUT.
 func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, _ string, c Condition) (Written, error) {
+	if err := c.forPut(); err != nil {
+		return Written{}, callError("put", m.name, key, err)
+	}
 	content, err := io.ReadAll(body)
 	if err != nil {
-		return Written{}, m.answer("put", key, 0, err, time.Time{})
+		return Written{}, callError("put", m.name, key, err)
 	}
 	var written Written
 	err = m.call(ctx, "put", key, func(now time.Time) error {
 		o, exists := m.objects[key]
 		switch {
 		case c.IfNoneMatch == "*" && exists:
-			return m.answer("put", key, http.StatusPreconditionFailed, ErrPrecondition, now)
+			return m.refuse("put", key, ErrPrecondition, now)
 		case c.IfMatch != "" && !exists:
-			return m.answer("put", key, http.StatusNotFound, ErrNotFound, now)
+			return m.refuse("put", key, ErrNotFound, now)
 		case c.IfMatch != "" && c.IfMatch != o.etag:
-			return m.answer("put", key, http.StatusPreconditionFailed, ErrPrecondition, now)
+			return m.refuse("put", key, ErrPrecondition, now)
 		}
-		etag := fmt.Sprintf("%q", fmt.Sprintf("%x", md5.Sum(content)))
+		etag := fmt.Sprintf(`"%x"`, md5.Sum(content))
 		m.objects[key] = memoryObject{body: content, etag: etag, modified: now}
+		if !exists {
+			m.sorted = nil
+		}
 		written = Written{ETag: etag, ServerTime: now}
 		return nil
 	})
@@ -133,7 +156,10 @@ func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, _ stri
 // Delete is Bucket.Delete.
 func (m *Memory) Delete(ctx context.Context, key string) error {
 	return m.call(ctx, "delete", key, func(time.Time) error {
-		delete(m.objects, key)
+		if _, exists := m.objects[key]; exists {
+			delete(m.objects, key)
+			m.sorted = nil
+		}
 		return nil
 	})
 }
@@ -165,15 +191,26 @@ func (m *Memory) List(ctx context.Context, o ListOptions) iter.Seq2[Page, error]
 }
 
 func (m *Memory) page(prefix, after string, size int, now time.Time) Page {
-	var keys []string
-	for key := range m.objects {
-		if strings.HasPrefix(key, prefix) && key > after {
-			keys = append(keys, key)
+	if m.sorted == nil {
+		m.sorted = make([]string, 0, len(m.objects))
+		for key := range m.objects {
+			m.sorted = append(m.sorted, key)
 		}
+		slices.Sort(m.sorted)
 	}
-	sort.Strings(keys)
-	page := Page{ServerTime: now, Last: len(keys) <= size}
-	for _, key := range keys[:min(size, len(keys))] {
+	first, found := slices.BinarySearch(m.sorted, max(prefix, after))
+	if found && m.sorted[first] == after {
+		first++
+	}
+	page := Page{ServerTime: now, Last: true}
+	for _, key := range m.sorted[first:] {
+		if !strings.HasPrefix(key, prefix) {
+			break
+		}
+		if len(page.Entries) == size {
+			page.Last = false
+			break
+		}
 		o := m.objects[key]
 		page.Entries = append(page.Entries, Entry{
 			Key: key, ETag: o.etag, StorageClass: o.class, Size: int64(len(o.body)), LastModified: o.modified,
@@ -185,7 +222,7 @@ func (m *Memory) page(prefix, after string, size int, now time.Time) Page {
 // call runs one operation atomically between the fault hooks.
 func (m *Memory) call(ctx context.Context, op, key string, do func(now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
-		return m.answer(op, key, 0, err, time.Time{})
+		return callError(op, m.name, key, err)
 	}
 	m.mu.Lock()
 	before, after := m.before, m.after
@@ -195,33 +232,43 @@ func (m *Memory) call(ctx context.Context, op, key string, do func(now time.Time
 			return m.fault(op, key, err)
 		}
 	}
+	if code := keyRefusal(key); code != "" && op != "list" {
+		return m.answer(op, key, http.StatusBadRequest, code, m.Now())
+	}
 	m.mu.Lock()
-	err := do(m.now().UTC().Truncate(time.Second))
+	err := do(m.Now())
 	m.mu.Unlock()
 	if err == nil && after != nil {
-		err = after(op, key)
-		if err != nil {
+		if err := after(op, key); err != nil {
 			return m.fault(op, key, err)
 		}
 	}
 	return err
 }
 
-func (m *Memory) answer(op, key string, status int, kind error, now time.Time) error {
-	return &CallError{Op: op, Bucket: m.name, Key: key, Status: status, ServerTime: now, kind: kind, err: kind}
-}
-
-// fault passes a hook's error on with the status its kind stands for; any
-// other error is an answer that never came.
+// fault passes a hook's error on as the answer it stands for, or as none.
 func (m *Memory) fault(op, key string, err error) error {
-	status := 0
-	for s, kind := range map[int]error{
-		http.StatusNotFound: ErrNotFound, http.StatusNotModified: ErrNotModified,
-		http.StatusPreconditionFailed: ErrPrecondition, http.StatusConflict: ErrConflict,
-	} {
-		if errors.Is(err, kind) {
-			status = s
+	for _, v := range verdicts {
+		if errors.Is(err, v.kind) {
+			return m.refuse(op, key, v.kind, m.Now())
 		}
 	}
-	return m.answer(op, key, status, err, time.Time{})
+	return callError(op, m.name, key, &smithyhttp.RequestSendError{Err: err})
+}
+
+// refuse is the answer behind a sentinel.
+func (m *Memory) refuse(op, key string, kind error, now time.Time) error {
+	for _, v := range verdicts {
+		if v.kind == kind {
+			return m.answer(op, key, v.status, v.code, now)
+		}
+	}
+	panic("bucket: no answer stands for " + kind.Error())
+}
+
+func (m *Memory) answer(op, key string, status int, code string, now time.Time) error {
+	return &CallError{
+		Op: op, Bucket: m.name, Key: key, Status: status, Code: code, ServerTime: now,
+		kind: kindOf(status, code), err: fmt.Errorf("answer %d %s", status, code),
+	}
 }

@@ -1,0 +1,81 @@
+package buckettest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+)
+
+// hostileKeys are names that people give to objects and that some layer on the
+// way is tempted to clean, to decode twice or to cut.
+var hostileKeys = []string{
+	"#", "a#b", "?", "a?b=c&d", "%", "100%", "%2F", "a%2Fb", "%zz", "%25", "+", "a+b", " ", "a b", " a ", "a%20b",
+	"new\nline", "carriage\rreturn", "both\r\n", "tab\t", "\x01", "bell\a", "escape\x1b[31m", "\x1f", "DEL\x7f",
+	"emoji-😀.csv", "é", "e\u0301", "日本語", "\u2028", "\ufeffbom", "\ufffd", "\U0010ffff",
+	"//", "a//b", "a//", "/leading", "//leading", "trailing/", "/",
+	".", "./", "./a", "a/.", "a/./b", "a.", "a..", "..a", "a/..", "a/../b", "a/b/../../c", "...",
+	`\`, `a\b`, `<>&"'`, "<Key>", "&amp;", "]]>", "a;b=c", "a,b", ":", "a:b", "@", "=", "~", "|", "^", "`", "{}", "[]", "*", "!$'()",
+	"soap.csv", "list-type=2", strings.Repeat("k", 1024), strings.Repeat("é", 512),
+}
+
+var keys = []rule{
+	{"a hostile key makes the round trip", func(t *testing.T, s Store) {
+		want := slices.Sorted(slices.Values(hostileKeys))
+		for _, key := range want {
+			put(t, s, key, "content of "+key)
+		}
+		pages := list(t, s, bucket.ListOptions{})
+		if got := keysOf(pages...); !slices.Equal(got, want) {
+			t.Errorf("listed %d keys:\n%q\nwant %d:\n%q", len(got), got, len(want), want)
+		}
+		for _, key := range want {
+			if _, content := get(t, s, key); content != "content of "+key {
+				t.Errorf("%q holds %q", key, content)
+			}
+			under := keysOf(list(t, s, bucket.ListOptions{Prefix: key})...)
+			if len(under) == 0 || under[0] != key {
+				t.Errorf("below the prefix %q: %q", key, under)
+			}
+		}
+		for i, key := range want {
+			rest := keysOf(list(t, s, bucket.ListOptions{StartAfter: key})...)
+			if !slices.Equal(rest, want[i+1:]) {
+				t.Errorf("after %q: %d keys, want %d", key, len(rest), len(want)-i-1)
+			}
+		}
+		for i, key := range want {
+			if err := s.Delete(t.Context(), key); err != nil {
+				t.Fatalf("delete %q: %v", key, err)
+			}
+			if _, err := s.Get(t.Context(), key, bucket.Condition{}); !errors.Is(err, bucket.ErrNotFound) {
+				t.Errorf("after its deletion %q: %v", key, err)
+			}
+			if rest := keysOf(list(t, s, bucket.ListOptions{})...); !slices.Equal(rest, want[i+1:]) {
+				t.Fatalf("the deletion of %q left %q", key, rest)
+			}
+		}
+	}},
+	{"a condition holds at a hostile key", func(t *testing.T, s Store) {
+		for _, key := range hostileKeys {
+			create := bucket.Condition{IfNoneMatch: "*"}
+			if _, err := swap(t, s, key, "one", create); err != nil {
+				t.Fatalf("create %q: %v", key, err)
+			}
+			if _, err := swap(t, s, key, "two", create); !errors.Is(err, bucket.ErrPrecondition) {
+				t.Errorf("create %q again: %v", key, err)
+			}
+		}
+	}},
+	{"an empty key is refused", func(t *testing.T, s Store) {
+		_, getErr := s.Get(t.Context(), "", bucket.Condition{})
+		_, putErr := swap(t, s, "", "content", bucket.Condition{})
+		for op, err := range map[string]error{"get": getErr, "put": putErr, "delete": s.Delete(t.Context(), "")} {
+			if err == nil || errors.Is(err, bucket.ErrNotFound) || bucket.Transient(err) {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+	}},
+}
