@@ -3,11 +3,14 @@ package local
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
-	"time"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 )
 
 // Region and Account are where everything in a stack claims to live.
@@ -16,39 +19,14 @@ const (
 	Account = "000000000000"
 )
 
-// Config describes one stack.
-type Config struct {
-	// Functions are the Lambda functions of the stack.
-	Functions []Function
-	// OnStatusChange names the function that is invoked with the EventBridge
-	// event when an execution ends ABORTED, TIMED_OUT or FAILED. Empty means
-	// that there is no such rule.
-	OnStatusChange string
-	// Substitutions are the ${Name} values of the definition beside the
-	// functions' own: a function "acquire" is ${AcquireFunctionArn}.
-	Substitutions map[string]string
-	// Logger receives the stack's own decisions; nil means slog.Default.
-	Logger *slog.Logger
-	// Stderr receives what the functions print, whole lines at a time; nil
-	// discards it.
-	Stderr io.Writer
-}
-
-// Function is one Lambda function and the command that serves it.
-type Function struct {
-	Name string
-	// Argv is the command; it must speak the Lambda Runtime API, as every
-	// binary that calls lambda.Start does.
-	Argv []string
-	// Env is added to the environment that Lambda gives, as NAME=value.
-	Env []string
-	// Timeout is the function's time limit, whole seconds from 1 s to 15 min.
-	// Zero means Lambda's default, 3 s.
-	Timeout time.Duration
-	// Concurrency is the most processes that serve the function at a time; more
-	// invocations wait in line. Zero means 1.
-	Concurrency int
-}
+var (
+	// ErrNoProcess means that a pid is not one of the stack's living processes.
+	ErrNoProcess = errors.New("no such function process in this stack")
+	// ErrNoFunction means that a function is not in the stack.
+	ErrNoFunction = errors.New("no such function in this stack")
+	// ErrClosed means that the stack was closed.
+	ErrClosed = errors.New("the stack is closed")
+)
 
 // Process is a function process that is alive.
 type Process struct {
@@ -57,50 +35,140 @@ type Process struct {
 	RequestID string // of the invocation it works on; empty while idle
 }
 
-// ErrNoProcess means that a pid is not one of the stack's living processes.
-var ErrNoProcess = errors.New("no such function process in this stack")
-
 // Stack is a running local AWS. Its methods may be called concurrently.
-type Stack struct{}
+type Stack struct {
+	gateway   *gateway
+	transport *http.Transport
+	launcher  *launcher
+	pools     map[string]*pool // by function name
+	order     []string         // of functions, as given
+	s3        *s3.Client
+}
+
+// stackNumber keeps the buckets of stacks apart in their one emulator.
+var stackNumber atomic.Int64
 
 // Start brings a stack up. ctx bounds the start alone; end the stack with Close.
 func Start(ctx context.Context, cfg Config) (*Stack, error) {
-	return nil, errors.New("not yet")
+	cfg, err := cfg.checked()
+	if err != nil {
+		return nil, fmt.Errorf("start the local AWS: %w", err)
+	}
+	gateway, err := newGateway(ctx, cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("start the local AWS: %w", err)
+	}
+	emulator, transport := emulatorURL(), loopbackTransport()
+	runtime := newRuntimeFront(emulator, transport)
+	s := &Stack{
+		gateway:   gateway,
+		transport: transport,
+		launcher:  newLauncher(),
+		pools:     map[string]*pool{},
+		s3:        newS3Client(gateway.url(), transport),
+	}
+	stderr := &lines{to: cfg.Stderr}
+	functions := newEmulatedLambda(emulator, transport)
+	for _, f := range cfg.Functions {
+		s.order = append(s.order, f.Name)
+		s.pools[f.Name] = &pool{
+			fn:       f,
+			lambda:   functions,
+			runtime:  runtime,
+			gateway:  gateway.address(),
+			launcher: s.launcher,
+			stderr:   stderr,
+			logger:   cfg.Logger,
+			slots:    make(chan struct{}, f.Concurrency),
+		}
+	}
+	buckets := &s3Front{
+		emulator:  emulator,
+		transport: transport,
+		prefix:    fmt.Sprintf("stack-%d.", stackNumber.Add(1)),
+	}
+	gateway.serve(buckets, runtime, http.NotFoundHandler())
+	return s, nil
+}
+
+func newS3Client(endpoint string, transport *http.Transport) *s3.Client {
+	return s3.New(s3.Options{
+		BaseEndpoint: aws.String(endpoint),
+		Region:       Region,
+		Credentials:  staticCredentials,
+		UsePathStyle: true,
+		HTTPClient:   &http.Client{Transport: transport},
+		Logger:       logging.Nop{},
+		// kumo sends no checksums with objects.
+		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
+	})
 }
 
 // Endpoint returns the URL of S3, the Lambda Runtime API and Step Functions.
-func (s *Stack) Endpoint() string { return "" }
+func (s *Stack) Endpoint() string { return s.gateway.url() }
 
 // S3 returns a client for the stack's buckets.
-func (s *Stack) S3() *s3.Client { return nil }
+func (s *Stack) S3() *s3.Client { return s.s3 }
 
 // CreateBucket creates an empty bucket.
-func (s *Stack) CreateBucket(ctx context.Context, name string) error { return nil }
-
-// Invocation is how an invocation ended, as Lambda's Invoke reports it.
-type Invocation struct {
-	RequestID string
-	// ErrorType is empty when the function returned normally.
-	ErrorType string
-	// Payload is the function's reply, or the error body, verbatim.
-	Payload []byte
+func (s *Stack) CreateBucket(ctx context.Context, name string) error {
+	if _, err := s.s3.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name}); err != nil {
+		return fmt.Errorf("create bucket %s: %w", name, err)
+	}
+	return nil
 }
 
 // Invoke calls a function and waits for its end. An error means that the
-// function was not run to an end that Lambda would report: it is unknown, or
-// ctx or the stack ended first.
+// function was not run to an end that Lambda would report: ErrNoFunction,
+// ErrClosed, a fault of the emulator, or the end of ctx. The function itself
+// goes on when ctx ends, as it does on Lambda.
 func (s *Stack) Invoke(ctx context.Context, function string, payload []byte) (Invocation, error) {
-	return Invocation{}, nil
+	p, ok := s.pools[function]
+	if !ok {
+		return Invocation{}, fmt.Errorf("invoke %s: %w", function, ErrNoFunction)
+	}
+	return p.invoke(ctx, payload)
 }
 
-// Processes lists the function processes that are alive, oldest first.
-func (s *Stack) Processes() []Process { return nil }
+// Processes lists the function processes that are alive, by function in the
+// order of Config, oldest first.
+func (s *Stack) Processes() []Process {
+	var list []Process
+	for _, name := range s.order {
+		for _, p := range s.pools[name].processes() {
+			item := Process{Function: name, PID: p.cmd.Process.Pid}
+			if work := p.work(); work.open {
+				item.RequestID = work.request
+			}
+			list = append(list, item)
+		}
+	}
+	return list
+}
 
-// Kill sends SIGKILL to a function process of this stack. It returns
-// ErrNoProcess for any other pid.
-func (s *Stack) Kill(pid int) error { return nil }
+// Kill sends SIGKILL to a function process of this stack, and to what it
+// started. It returns ErrNoProcess for any other pid.
+func (s *Stack) Kill(pid int) error {
+	for _, pool := range s.pools {
+		processes := pool.processes()
+		i := slices.IndexFunc(processes, func(p *process) bool { return p.cmd.Process.Pid == pid })
+		if i >= 0 {
+			processes[i].kill()
+			return nil
+		}
+	}
+	return fmt.Errorf("kill %d: %w", pid, ErrNoProcess)
+}
 
 // Close ends the stack: it aborts running executions, lets the status-change
 // rule finish (for a short while), stops every function process (TERM, then
 // KILL) and waits for all of it.
-func (s *Stack) Close(ctx context.Context) error { return nil }
+func (s *Stack) Close(ctx context.Context) error {
+	for _, p := range s.pools {
+		p.close()
+	}
+	s.launcher.close()
+	err := s.gateway.close()
+	s.transport.CloseIdleConnections()
+	return err
+}

@@ -1,0 +1,4 @@
+package local
+
+// statesTarget begins the X-Amz-Target of every Step Functions operation.
+const statesTarget = "AWSStepFunctions."
