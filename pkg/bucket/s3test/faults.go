@@ -33,6 +33,13 @@ func (s *Server) Fail(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
+// Heal removes all faults.
+func (s *Server) Heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
 // nextFailure takes the failure for a request, if any. The caller holds mu.
 func (s *Server) nextFailure(op, key string) Failure {
 	for _, f := range s.faults {
