@@ -228,20 +228,24 @@ func (p *pool) settle(proc *process, sound bool) {
 	}
 }
 
+// takeIdle returns the process that was used last, or nil if all have work or
+// there are none.
 func (p *pool) takeIdle() *process {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.idle) > 0 {
+	for {
+		p.mu.Lock()
 		last := len(p.idle) - 1
+		if last < 0 {
+			p.mu.Unlock()
+			return nil
+		}
 		proc := p.idle[last]
 		p.idle = p.idle[:last]
-		select {
-		case <-proc.exited:
-		default:
+		p.mu.Unlock()
+		if proc.usable() {
 			return proc
 		}
+		<-proc.exited // so that its successor does not run beside it
 	}
-	return nil
 }
 
 // forget drops a process that has ended.

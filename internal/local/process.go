@@ -32,6 +32,7 @@ type process struct {
 	mu        sync.Mutex
 	done      work
 	initError []byte // what it reported to init/error
+	killed    bool   // it was told to end, and gets no more work
 	ending    bool   // it has exited, or is being waited for: no more signals
 }
 
@@ -112,9 +113,17 @@ func (p *process) startReport() []byte {
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.killed = true
 	if !p.ending {
 		killGroup(p.cmd.Process)
 	}
+}
+
+// usable tells whether the process can be given work.
+func (p *process) usable() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.killed && !p.ending
 }
 
 // stop asks the process to end, insists after stopGrace, and waits for it.
