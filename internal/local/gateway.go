@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // gateway is a stack's one server. It tells the protocols apart and stands
@@ -58,12 +59,20 @@ func (g *gateway) serve(s3, runtime, states http.Handler) {
 	}()
 }
 
-// close stops the server and cuts the connections that are left.
+// close waits a moment for the requests under way, and cuts those that are left.
 func (g *gateway) close() error {
-	err := g.server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), requestGrace)
+	defer cancel()
+	err := g.server.Shutdown(ctx)
+	if err != nil {
+		err = g.server.Close()
+	}
 	<-g.done
 	return err
 }
+
+// requestGrace is how long a request may go on after the stack was closed.
+const requestGrace = time.Second
 
 // passOn returns a handler that sends a request to the emulator under another
 // path and query, and lets see look at the response, and change it, before the

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,9 @@ import (
 const handlerVariable = "LOCAL_TEST_HANDLER"
 
 func TestMain(m *testing.M) {
+	if order := os.Getenv(orphanVariable); order != "" {
+		bearOrphan(order)
+	}
 	name := os.Getenv(handlerVariable)
 	if name == "" {
 		os.Exit(m.Run())
@@ -49,6 +53,9 @@ type order struct {
 	Wait string `json:"wait,omitempty"` // a pipe that the handler reads to its end before it returns
 }
 
+// held keeps a file from being closed by the garbage collector.
+var held atomic.Pointer[os.File]
+
 type handler = func(context.Context, json.RawMessage) (any, error)
 
 var handlers = map[string]handler{
@@ -66,6 +73,20 @@ var handlers = map[string]handler{
 		if err := begin(in); err != nil {
 			return nil, err
 		}
+		select {}
+	},
+	// hold keeps the pipe open for as long as its process lives.
+	"hold": func(_ context.Context, in json.RawMessage) (any, error) {
+		var o order
+		if err := json.Unmarshal(in, &o); err != nil {
+			return nil, err
+		}
+		pipe, err := os.OpenFile(o.Tell, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(pipe, os.Getpid())
+		held.Store(pipe)
 		select {}
 	},
 	// gate says that it has begun and returns when the test opens the gate.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -43,6 +44,8 @@ type Stack struct {
 	pools     map[string]*pool // by function name
 	order     []string         // of functions, as given
 	s3        *s3.Client
+	closing   sync.Once
+	closed    error // what Close returns
 }
 
 // stackNumber keeps the buckets of stacks apart in their one emulator.
@@ -164,10 +167,16 @@ func (s *Stack) Kill(pid int) error {
 // rule finish (for a short while), stops every function process (TERM, then
 // KILL) and waits for all of it.
 func (s *Stack) Close(ctx context.Context) error {
+	s.closing.Do(func() { s.closed = s.close(ctx) })
+	return s.closed
+}
+
+func (s *Stack) close(ctx context.Context) error {
 	for _, p := range s.pools {
 		p.close()
 	}
 	s.launcher.close()
+	s.transport.CloseIdleConnections() // or the server would take them for clients
 	err := s.gateway.close()
 	s.transport.CloseIdleConnections()
 	return err
