@@ -7,9 +7,9 @@ const (
 	// ErrorRuntime can be neither caught nor retried.
 	ErrorRuntime = "States.Runtime"
 
-	// ErrorReferencePathConflict is what AWS reports when a ResultPath cannot
-	// be applied to a state's input. The specification calls the same failure
-	// States.ResultPathMatchFailure; executions show this name.
+	// ErrorReferencePathConflict is what executions show when a ResultPath
+	// cannot be applied to a state's input (public reports; not recorded). The
+	// specification calls the same failure States.ResultPathMatchFailure.
 	ErrorReferencePathConflict = "States.ReferencePathConflict"
 )
 
@@ -22,14 +22,30 @@ var ErrNotFound = errors.New("path leads to nothing")
 type Failure struct {
 	Name   string // error name, such as States.Runtime
 	Reason string // AWS's sentence, without the prefix that names the state
+	Detail string // what AWS does not say, in our words; often empty
 	cause  error  // ErrNotFound or nil
 }
 
-// Error returns the reason.
-func (f *Failure) Error() string { return f.Reason }
+// Error returns the reason and, in parentheses, the detail.
+func (f *Failure) Error() string {
+	if f.Detail == "" {
+		return f.Reason
+	}
+	return f.Reason + " (" + f.Detail + ")"
+}
 
 // Unwrap lets errors.Is find ErrNotFound.
 func (f *Failure) Unwrap() error { return f.cause }
+
+// notFound is the failure of a path that leads to nothing.
+func notFound(reason string) *Failure {
+	return &Failure{Name: ErrorRuntime, Reason: reason, cause: ErrNotFound}
+}
+
+// nullInput is the failure of a path on an input that is null (public reports).
+func nullInput() *Failure {
+	return notFound("Unable to apply Path transformation to null or empty input.")
+}
 
 // Problem is what is wrong with an expression or template of a definition.
 type Problem struct {
