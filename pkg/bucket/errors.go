@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -147,7 +148,17 @@ func callError(op, bucket, key string, err error) *CallError {
 		e.Code = api.ErrorCode()
 	}
 	e.kind = kindOf(e.Status, e.Code)
+	// The document of a 404 echoes the key. XML cannot carry control characters,
+	// so for a key that has some it cannot be read, and gives no code.
+	if e.Status == http.StatusNotFound && e.Code == "" && op != "list" && strings.ContainsFunc(key, beyondXML) {
+		e.kind = ErrNotFound
+	}
 	return e
+}
+
+// beyondXML reports a character that an XML 1.0 document cannot hold.
+func beyondXML(r rune) bool {
+	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\ufffe' || r == '\uffff'
 }
 
 func kindOf(status int, code string) error {

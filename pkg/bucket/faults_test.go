@@ -196,6 +196,36 @@ func TestAStoreMaySayThatADeletedObjectWasMissing(t *testing.T) {
 	}
 }
 
+// Real documents of a 404 echo the key, and a reference to a control character
+// makes them unreadable.
+func TestAMissingObjectWithAControlCharacterIsMissing(t *testing.T) {
+	tests := []struct{ key, document string }{
+		{"bell\a", "<Error><Code>NoSuchKey</Code><Key>bell&#x7;</Key></Error>"},
+		{"bell\a", "<Error><Code>NoSuchKey</Code><Key>bell\a</Key></Error>"},
+		{"\uffff", "<Error><Code>NoSuchKey</Code><Key>\uffff</Key></Error>"},
+	}
+	for _, test := range tests {
+		b := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			io.WriteString(w, test.document)
+		})
+		if _, err := b.Get(t.Context(), test.key, bucket.Condition{}); !errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("%s: %v", test.document, err)
+		}
+		if err := call(t.Context(), b, "list"); errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("a listing: %v", err)
+		}
+	}
+	// Any other key's document can be read, so one that cannot is not S3's.
+	b := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, "<!doctype html><p class=x>not found")
+	})
+	if _, err := b.Get(t.Context(), "new\nline", bucket.Condition{}); err == nil || errors.Is(err, bucket.ErrNotFound) {
+		t.Errorf("a page of a proxy: %v", err)
+	}
+}
+
 func TestACutBodyIsNotAWholeObject(t *testing.T) {
 	b, server := open(t, bucket.Options{})
 	if _, err := b.Put(t.Context(), "a", strings.NewReader("content"), "", bucket.Condition{}); err != nil {
