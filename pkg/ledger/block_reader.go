@@ -1,0 +1,210 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+var errBlock = errors.New("its columns do not fit together")
+
+// blockReader reads the rows of one block after the other.
+type blockReader struct {
+	rows     int // of the block
+	left     int // not read yet
+	raw      []byte
+	column   [columns][]byte
+	sums     []byte
+	commits  []commitMark
+	key      []byte // of the row last read
+	scratch  []byte
+	unpacker *zstd.Decoder
+}
+
+func newBlockReader() (*blockReader, error) {
+	unpacker, err := newUnpacker(maxBlockBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &blockReader{unpacker: unpacker}, nil
+}
+
+func newUnpacker(limit uint64) (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(limit))
+}
+
+// load begins a block. It uses payload until the block is read.
+func (b *blockReader) load(payload []byte) error {
+	rows, payload, ok1 := takeUvarint(payload)
+	size, payload, ok2 := takeUvarint(payload)
+	packed, payload, ok3 := takeUvarint(payload)
+	if !ok1 || !ok2 || !ok3 || rows == 0 || rows > size || size > maxBlockBytes || packed > uint64(len(payload)) {
+		return errBlock
+	}
+	raw, err := b.unpacker.DecodeAll(payload[:packed], b.raw[:0])
+	if err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	if uint64(len(raw)) != size {
+		return errBlock
+	}
+	b.raw, b.sums = raw, payload[packed:]
+	for i := range b.column {
+		n, rest, ok := takeUvarint(raw)
+		if !ok || n > uint64(len(rest)) {
+			return errBlock
+		}
+		b.column[i], raw = rest[:n], rest[n:]
+	}
+	if len(raw) != 0 {
+		return errBlock
+	}
+	b.rows, b.left = int(rows), int(rows)
+	return b.loadCommits()
+}
+
+func (b *blockReader) loadCommits() error {
+	b.commits = b.commits[:0]
+	for len(b.column[colRuns]) > 0 {
+		at, n := binary.Varint(b.column[colRuns])
+		if n <= 0 {
+			return errBlock
+		}
+		b.column[colRuns] = b.column[colRuns][n:]
+		run, ok := b.text(colRuns, maxRunBytes)
+		if !ok {
+			return errBlock
+		}
+		b.commits = append(b.commits, commitMark{run: run, at: at})
+	}
+	return nil
+}
+
+// next reads one row into r. After the last row it checks that nothing of the
+// block is left over.
+func (b *blockReader) next(r *record) error {
+	if err := b.nextKey(); err != nil {
+		return err
+	}
+	r.key = b.key
+	size, ok1 := b.uvarint(colSizes)
+	attempts, ok2 := b.uvarint(colAttempts)
+	commit, ok3 := b.uvarint(colCommits)
+	outcome, ok4 := b.byte(colOutcomes)
+	if !ok1 || !ok2 || !ok3 || !ok4 || size > math.MaxInt64 || attempts > math.MaxInt32 ||
+		commit >= uint64(len(b.commits)) || outcome == 0 || int(outcome) >= len(outcomeCodes) {
+		return errBlock
+	}
+	r.size, r.attempts = int64(size), int(attempts)
+	r.outcome, r.commit = outcomeCodes[outcome], b.commits[commit]
+	if !b.nextTag(&r.tag) {
+		return errBlock
+	}
+	b.left--
+	if b.left == 0 {
+		return b.checkEmpty()
+	}
+	return nil
+}
+
+func (b *blockReader) nextKey() error {
+	head, ok1 := b.uvarint(colHead)
+	tail, ok2 := b.uvarint(colTail)
+	middle, ok3 := b.uvarint(colMiddle)
+	before := b.key
+	if b.left == b.rows { // a block's first key shares nothing
+		before = nil
+	}
+	if !ok1 || !ok2 || !ok3 || head > maxKeyBytes || tail > maxKeyBytes || middle > uint64(len(b.column[colKeys])) ||
+		head+tail > uint64(len(before)) || head+middle+tail == 0 || head+middle+tail > maxKeyBytes {
+		return errBlock
+	}
+	key := append(b.scratch[:0], before[:head]...)
+	key = append(key, b.column[colKeys][:middle]...)
+	key = append(key, before[uint64(len(before))-tail:]...)
+	b.column[colKeys] = b.column[colKeys][middle:]
+	// b.key still holds the last key of the block before: order holds across blocks.
+	if bytes.Compare(key, b.key) <= 0 {
+		return fmt.Errorf("key %q comes after %q", key, b.key)
+	}
+	b.scratch, b.key = b.key, key
+	return nil
+}
+
+func (b *blockReader) nextTag(t *tag) bool {
+	form, ok := b.byte(colTags)
+	if !ok || tagForm(form) >= tagForms {
+		return false
+	}
+	*t = tag{form: tagForm(form)}
+	if t.form.hasSum() {
+		if len(b.sums) < len(t.sum) {
+			return false
+		}
+		b.sums = b.sums[copy(t.sum[:], b.sums):]
+	}
+	if t.form.hasParts() {
+		parts, ok := b.uvarint(colTags)
+		if !ok || parts > math.MaxUint32 {
+			return false
+		}
+		t.parts = uint32(parts)
+	}
+	if t.form == tagOther {
+		t.other, ok = b.text(colTags, maxTagBytes)
+		return ok
+	}
+	return true
+}
+
+func (b *blockReader) checkEmpty() error {
+	for _, c := range b.column {
+		if len(c) != 0 {
+			return errBlock
+		}
+	}
+	if len(b.sums) != 0 {
+		return errBlock
+	}
+	return nil
+}
+
+func (b *blockReader) byte(column int) (byte, bool) {
+	c := b.column[column]
+	if len(c) == 0 {
+		return 0, false
+	}
+	b.column[column] = c[1:]
+	return c[0], true
+}
+
+func (b *blockReader) uvarint(column int) (uint64, bool) {
+	v, rest, ok := takeUvarint(b.column[column])
+	b.column[column] = rest
+	return v, ok
+}
+
+func (b *blockReader) text(column, limit int) (string, bool) {
+	n, ok := b.uvarint(column)
+	c := b.column[column]
+	if !ok || n > uint64(len(c)) || n > uint64(limit) {
+		return "", false
+	}
+	b.column[column] = c[n:]
+	return string(c[:n]), true
+}
+
+func takeUvarint(b []byte) (uint64, []byte, bool) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), b[1:], true
+	}
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, b, false
+	}
+	return v, b[n:], true
+}
