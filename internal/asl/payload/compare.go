@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // Operator is a comparison of a Choice rule, such as StringEquals or IsNull.
-// The zero Operator matches nothing.
+// The zero Operator is not valid.
 type Operator struct {
 	name    string
 	check   func(operand any) error
@@ -73,7 +74,7 @@ func (o Operator) CheckOperand(operand any) error {
 // Compare reports whether the rule matches. A value or an operand of a type
 // that the operator does not compare is no match, never a failure.
 func (o Operator) Compare(value, operand any) bool {
-	return o.compare != nil && o.compare(value, operand)
+	return o.compare(value, operand)
 }
 
 // ordered makes the five operators of one kind of values. The comparison says
@@ -119,11 +120,13 @@ func compareTimestamps(a, b any) (int, bool) {
 	return t.Compare(u), ok && ok2
 }
 
-// timestamp reads RFC 3339 with the states language's restrictions: an upper
-// case T, and an upper case Z unless there is an offset.
+// rfc3339 is the form that the states language allows: an upper case T, and an
+// upper case Z unless there is an offset. time.Parse alone takes more.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+
 func timestamp(v any) (time.Time, bool) {
 	s, ok := v.(string)
-	if !ok || strings.Contains(s, ",") { // Go would take a comma for a point
+	if !ok || !rfc3339.MatchString(s) {
 		return time.Time{}, false
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)

@@ -25,10 +25,13 @@
 // # Sources
 //
 // What AWS does was taken from recorded executions where there are any, then
-// from the Step Functions Developer Guide and the states language
-// specification. Paths on AWS show the messages of the Java library Jayway
-// JsonPath, so where RFC 9535 and that library disagree a path is either read
-// as that library reads it or refused; see [ParsePath]. Wherever a comment
-// says "not recorded", nobody outside AWS is known to have seen the real
-// behaviour, and no machine should depend on it.
+// from what others measured on AWS and published, then from the Step Functions
+// Developer Guide and the states language specification. Comments say
+// "recorded", "measured" or "public reports" accordingly; "not recorded" means
+// that nobody outside AWS is known to have seen it, and that no machine should
+// depend on it.
+//
+// Paths on AWS show the messages of the Java library Jayway JsonPath. Where
+// that library and RFC 9535 disagree, a path is read as the library reads it if
+// that is known, and refused otherwise; see [ParsePath].
 package payload
