@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,7 +23,7 @@ func parseFilter(text string) (selector, string, error) {
 	selectors := parsed.Query().Segments()[0].Selectors()
 	f, ok := selectors[0].(*spec.FilterSelector)
 	if !ok || len(selectors) != 1 {
-		return nil, "", fmt.Errorf("has more than a filter in one bracket")
+		return nil, "", errors.New("has more than a filter in one bracket")
 	}
 	return filter{f}, text[end+1:], nil
 }
@@ -31,7 +32,7 @@ func parseFilter(text string) (selector, string, error) {
 // allows in a filter but the developer guide does not.
 func checkFilter(text string) (end int, err error) {
 	if !strings.HasPrefix(strings.TrimLeft(text[1:], " "), "(") {
-		return 0, fmt.Errorf("has a filter without parentheses: write [?(…)]")
+		return 0, errors.New("has a filter without parentheses: write [?(…)]")
 	}
 	depth := 0
 	for i := 1; i < len(text); i++ {
@@ -50,14 +51,14 @@ func checkFilter(text string) (end int, err error) {
 			}
 			depth--
 		case '$':
-			return 0, fmt.Errorf("has a filter that refers to another value by $, which AWS does not support")
+			return 0, errors.New("has a filter that refers to another value by $, which AWS does not support")
 		case '(':
 			if isWord(text[i-1]) {
-				return 0, fmt.Errorf("has a function in a filter, which AWS does not support")
+				return 0, errors.New("has a function in a filter, which AWS does not support")
 			}
 		}
 	}
-	return 0, fmt.Errorf("has a filter without its ']'")
+	return 0, errors.New("has a filter without its ']'")
 }
 
 func isWord(c byte) bool {

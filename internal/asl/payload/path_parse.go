@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -70,7 +71,7 @@ func parseStep(text string, forbidden func(rune) bool) (st step, rest string, er
 		name = rest[:end]
 	}
 	if name == "" {
-		return step{}, "", fmt.Errorf("lacks a key after the dot")
+		return step{}, "", errors.New("lacks a key after the dot")
 	}
 	if i := strings.IndexFunc(name, forbidden); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(name[i:])
@@ -96,7 +97,7 @@ func notInKey(r rune) bool {
 func parseBracket(text string) (sel selector, rest string, err error) {
 	text = strings.TrimLeft(text, " ")
 	if text == "" {
-		return nil, "", fmt.Errorf("ends inside a bracket")
+		return nil, "", errors.New("ends inside a bracket")
 	}
 	switch text[0] {
 	case '\'', '"':
@@ -107,7 +108,7 @@ func parseBracket(text string) (sel selector, rest string, err error) {
 		sel = key(name)
 		rest = strings.TrimLeft(rest, " ")
 		if strings.HasPrefix(rest, ",") {
-			return nil, "", fmt.Errorf("has several keys in one bracket: AWS and RFC 9535 read that differently")
+			return nil, "", errors.New("has several keys in one bracket: AWS and RFC 9535 read that differently")
 		}
 	case '*':
 		sel, rest = wildcard{}, text[1:]
@@ -116,7 +117,7 @@ func parseBracket(text string) (sel selector, rest string, err error) {
 	default:
 		end := strings.IndexByte(text, ']')
 		if end < 0 {
-			return nil, "", fmt.Errorf("lacks a ']'")
+			return nil, "", errors.New("lacks a ']'")
 		}
 		sel, err = parseIndexes(text[:end])
 		rest = text[end:]
@@ -126,7 +127,7 @@ func parseBracket(text string) (sel selector, rest string, err error) {
 	}
 	rest, ok := strings.CutPrefix(strings.TrimLeft(rest, " "), "]")
 	if !ok {
-		return nil, "", fmt.Errorf("lacks a ']'")
+		return nil, "", errors.New("lacks a ']'")
 	}
 	return sel, rest, nil
 }
@@ -152,7 +153,7 @@ func parseIndexes(text string) (selector, error) {
 
 func parseSlice(from, to string) (selector, error) {
 	if strings.Contains(to, ":") {
-		return nil, fmt.Errorf("has a slice with a step, which AWS and RFC 9535 read differently")
+		return nil, errors.New("has a slice with a step, which AWS and RFC 9535 read differently")
 	}
 	var s slice
 	for _, end := range []struct {
@@ -170,9 +171,9 @@ func parseSlice(from, to string) (selector, error) {
 	}
 	switch {
 	case s.from == nil && s.to == nil:
-		return nil, fmt.Errorf("has a slice without ends: write [*]")
+		return nil, errors.New("has a slice without ends: write [*]")
 	case s.from != nil && s.to != nil && (*s.from < 0 || *s.to < 0):
-		return nil, fmt.Errorf("has a slice with two ends of which one is negative, which AWS and RFC 9535 read differently")
+		return nil, errors.New("has a slice with two ends of which one is negative, which AWS and RFC 9535 read differently")
 	}
 	return s, nil
 }
@@ -206,7 +207,7 @@ func parseQuoted(text string) (value, rest string, err error) {
 			text = text[1:]
 		}
 	}
-	return "", "", fmt.Errorf("has a quoted key without its closing quote")
+	return "", "", errors.New("has a quoted key without its closing quote")
 }
 
 // unescape reads the escape at the beginning of text. Size 0 means that there

@@ -1,7 +1,6 @@
 package payload
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -13,15 +12,18 @@ type Reference struct {
 	path Path
 }
 
-const notReference = "Value is not a Reference Path: "
+// notReference is AWS's sentence for what is no reference path.
+func notReference(why string) Problem {
+	return Problem{Message: "Value is not a Reference Path: " + why}
+}
 
 // ParseReference reads a reference path on the input: ResultPath, SecondsPath
 // and the other numeric paths. $$ is refused, as AWS refuses it there. The
-// error is AWS's sentence, "Value is not a Reference Path: …".
+// error is a [Problem] with AWS's sentence, "Value is not a Reference Path: …".
 func ParseReference(text string) (Reference, error) {
 	r, err := ParseVariable(text)
 	if err == nil && r.path.context {
-		return Reference{}, errors.New(notReference + "it starts with '$$', and this field cannot read the context object")
+		return Reference{}, notReference("it starts with '$$', and this field cannot read the context object")
 	}
 	return r, err
 }
@@ -30,16 +32,16 @@ func ParseReference(text string) (Reference, error) {
 // Variable of a Choice rule and the paths it is compared with.
 func ParseVariable(text string) (Reference, error) {
 	if !strings.HasPrefix(text, "$") {
-		return Reference{}, errors.New(notReference + "Reference path didn't start with '$'")
+		return Reference{}, notReference("Reference path didn't start with '$'")
 	}
 	p, err := ParsePath(text)
 	if err != nil {
-		return Reference{}, errors.New(notReference + err.Error())
+		return Reference{}, notReference(err.Error())
 	}
 	for _, st := range p.steps {
 		if i, ok := st.selector.(index); !st.definite() || ok && i < 0 {
-			return Reference{}, errors.New(notReference +
-				badPath(text, "may hold only fixed keys and indexes: no wildcard, slice, filter, descent or negative index").Error())
+			return Reference{}, notReference(badPath(text,
+				"may hold only fixed keys and indexes: no wildcard, slice, filter, descent or negative index").Error())
 		}
 	}
 	return Reference{p}, nil
