@@ -86,7 +86,7 @@ func TestAPageCutAnywhereIsNotTheLast(t *testing.T) {
 	memory := bucket.NewMemory("files", nil)
 	server := s3test.New(t, memory)
 	b := bucketOf(t, server.Client(), bucket.Options{})
-	fill(t, b, 3)
+	fill(t, b, 1)
 	reply := httptest.NewRecorder()
 	server.ServeHTTP(reply, httptest.NewRequest(http.MethodGet, "/files?list-type=2&encoding-type=url", nil))
 	whole := reply.Body.Bytes()

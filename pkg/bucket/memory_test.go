@@ -134,16 +134,18 @@ func TestMemoryListsAsItIsNow(t *testing.T) {
 		for _, e := range page.Entries {
 			got = append(got, e.Key)
 		}
-		if len(got) == 2 {
+		switch len(got) {
+		case 2: // a, c
 			if _, err := m.Put(t.Context(), "d", strings.NewReader(""), "", bucket.Condition{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Delete(t.Context(), "e"); err != nil {
+		case 4: // d, e
+			if err := m.Delete(t.Context(), "g"); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if want := "acdg"; strings.Join(got, "") != want {
+	if want := "acde"; strings.Join(got, "") != want {
 		t.Errorf("listed %q, want %q", got, want)
 	}
 }
