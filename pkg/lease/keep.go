@@ -1,0 +1,108 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// watchEvery bounds how long a process that was frozen may go on after it
+// thaws before its context ends: the timer of the deadline itself stood still
+// as well. Whoever asks the context's Err learns it at once.
+const watchEvery = time.Second
+
+// Keep renews g until stop is called. The context it returns ends with a cause
+// that wraps ErrLost as soon as the lease is lost, or can no longer be proven,
+// and always before anybody else can get the lock. stop waits until nothing is
+// left running; it does not release.
+//
+// Many processes of one run may keep the same grant: each reads every third of
+// the TTL, and only the first to find the renewal old writes.
+func (l *Lock) Keep(ctx context.Context, g Grant) (kept context.Context, stop func()) {
+	inner, cancel := context.WithCancelCause(ctx)
+	k := &keeper{lock: l, grant: g, cancel: cancel}
+	if err := g.Check(); err != nil {
+		cancel(l.fail("keep", err))
+	}
+	var running sync.WaitGroup
+	running.Go(func() { k.renew(inner) })
+	running.Go(func() { k.watch(inner) })
+	return keptContext{Context: inner, keeper: k}, func() {
+		cancel(context.Canceled)
+		running.Wait()
+	}
+}
+
+type keeper struct {
+	lock   *Lock
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	grant Grant
+}
+
+func (k *keeper) current() Grant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.grant
+}
+
+// check ends the context if the deadline has passed on either clock.
+func (k *keeper) check() {
+	if err := k.current().Check(); err != nil {
+		k.cancel(k.lock.fail("keep", err))
+	}
+}
+
+func (k *keeper) renew(ctx context.Context) {
+	third := k.grant.ttl / 3
+	for {
+		if sleep(ctx, k.lock.dice.between(third-third/8, third)) != nil {
+			return
+		}
+		g := k.current()
+		// Slightly less than the pause: a renewal of one's own, one pause ago,
+		// is old enough even though the server's clock shows whole seconds.
+		next, err := k.lock.RenewIfOlder(ctx, g, third-third/4-time.Second)
+		switch {
+		case err == nil:
+			k.mu.Lock()
+			k.grant = next
+			k.mu.Unlock()
+		case errors.Is(err, ErrLost):
+			k.cancel(err)
+			return
+		case ctx.Err() != nil:
+			return
+		default:
+			k.lock.log.Warn("renewal failed; trying again", "owner", g.Owner, "token", g.Token,
+				"remaining", g.Remaining(), "error", err)
+			third = max(third/2, time.Second/4)
+			continue
+		}
+		third = g.ttl / 3
+	}
+}
+
+func (k *keeper) watch(ctx context.Context) {
+	for {
+		left := k.current().Remaining()
+		if sleep(ctx, min(max(left, 0), watchEvery)) != nil {
+			return
+		}
+		k.check()
+	}
+}
+
+// keptContext looks at the clocks when it is asked: a process that thaws must
+// not find its context alive until some timer fires.
+type keptContext struct {
+	context.Context
+	keeper *keeper
+}
+
+func (c keptContext) Err() error {
+	c.keeper.check()
+	return c.Context.Err()
+}

@@ -1,0 +1,118 @@
+package lease
+
+import "time"
+
+// Decision is what a lock says to somebody who asks for it.
+type Decision string
+
+// The decisions. A state machine branches on them.
+const (
+	// Held: the asker holds the lock.
+	Held Decision = "held"
+	// Wait: the asker has a place in the queue and keeps it by asking again.
+	Wait Decision = "wait"
+	// Superseded: as many as allowed are waiting already, and one of them will
+	// do the asker's work.
+	Superseded Decision = "superseded"
+	// refused: the lock cannot be had now, and the asker does not queue.
+	refused Decision = "refused"
+)
+
+// asking is a request for the lock.
+type asking struct {
+	owner      string
+	priority   int
+	limit      int
+	maxWaiters int
+	ttl, grace millis
+	poll       millis
+	queue      bool // take a place in the queue when the lock cannot be had
+}
+
+// asked is the answer to it.
+type asked struct {
+	decision Decision
+	mine     holder // when held
+	fresh    bool   // a grant, or a place in the queue, that was not there before
+	position int    // when waiting: 1 is next
+	arrived  time.Time
+	after    document // as the asker leaves it
+}
+
+// ask grants the lock, or a place in the queue. The last result tells whether
+// the document has to be written: an asker that already has what it gets
+// costs no write, unless its mark is about to grow old.
+func ask(d document, r asking, now time.Time) (document, asked, bool) {
+	d = expire(d, now)
+	if h, i := d.holderOf(r.owner); i >= 0 {
+		return again(d, h, i, now)
+	}
+	d.Limit = agree(d, r)
+	ahead := d.ahead(r.owner, r.priority)
+	// Those ahead get their slots first, even while they do not ask: else a
+	// newcomer that happens to come at the right moment overtakes them all.
+	if free := d.Limit - len(d.Holders); ahead < free {
+		d, h := grant(d, r, now)
+		return d, asked{decision: Held, mine: h, fresh: true, after: d}, true
+	}
+	if !r.queue {
+		return d, asked{decision: refused, after: d}, false
+	}
+	if w, i := d.waiterOf(r.owner); i >= 0 {
+		write := w.due(r.poll, now)
+		if write {
+			w.Seen, w.Poll = later(w.Seen, now), max(w.Poll, r.poll)
+			d = d.withWaiter(i, w)
+		}
+		return d, asked{decision: Wait, position: i + 1, arrived: w.Arrived, after: d}, write
+	}
+	if len(d.Waiters) >= r.maxWaiters {
+		return d, asked{decision: Superseded, after: d}, false
+	}
+	d = d.enqueue(waiter{Owner: r.owner, Priority: r.priority, Arrived: now, Seen: now, Poll: r.poll})
+	return d, asked{decision: Wait, position: ahead + 1, fresh: true, arrived: now, after: d}, true
+}
+
+// again answers an owner that holds the lock already: a retried call or a
+// redriven run gets the same grant. A mark that is getting old is renewed on
+// the occasion, so that the grant is worth having.
+func again(d document, h holder, i int, now time.Time) (document, asked, bool) {
+	write := now.Sub(h.Renewed) > h.TTL.duration()/3
+	if write {
+		h.Renewed = now
+		d = d.withHolder(i, h)
+	}
+	return d, asked{decision: Held, mine: h, after: d}, write
+}
+
+// agree settles the limit between the document and the asker. While anybody
+// else holds or waits, the lower one counts, so that two configurations never
+// add up to more holders than either allows; an idle lock takes the asker's.
+func agree(d document, r asking) int {
+	others := len(d.Waiters)
+	if _, i := d.waiterOf(r.owner); i >= 0 {
+		others--
+	}
+	if len(d.Holders) == 0 && others == 0 {
+		return r.limit
+	}
+	// Not below the present holders: the document stays true to its own limit.
+	return max(min(d.Limit, r.limit), len(d.Holders))
+}
+
+func grant(d document, r asking, now time.Time) (document, holder) {
+	if _, i := d.waiterOf(r.owner); i >= 0 {
+		d = d.withoutWaiter(i)
+	}
+	d.LastToken++
+	h := holder{Owner: r.owner, Token: d.LastToken, Acquired: now, Renewed: now, TTL: r.ttl, Grace: r.grace}
+	d.Holders = append(d.Holders[:len(d.Holders):len(d.Holders)], h)
+	return d.record(Event{At: now, Kind: Granted, Owner: h.Owner, Token: h.Token}), h
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
