@@ -5,13 +5,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/lockstep-pipeline/lockstep/internal/asl"
 )
 
 // Config describes one stack.
 type Config struct {
+	// Definition is the state machine, in the Amazon States Language. It may be
+	// empty: then no execution can be started.
+	Definition []byte
+	// MachineName is the state machine's; empty means "lockstep".
+	MachineName string
 	// Functions are the Lambda functions of the stack.
 	Functions []Function
 	// OnStatusChange names the function that is invoked with the EventBridge
@@ -21,6 +29,12 @@ type Config struct {
 	// Substitutions are the ${Name} values of the definition beside the
 	// functions' own: a function "acquire" is ${AcquireFunctionArn}.
 	Substitutions map[string]string
+	// WaitScale is the share of their length that Wait states, the delays of
+	// retries and those of the status-change rule last: 0.01 is a hundredth.
+	// Zero means 1. Time-outs are never shortened.
+	WaitScale float64
+	// Observer is told of every event of every execution; may be nil.
+	Observer asl.Observer
 	// Logger receives the stack's own decisions; nil means slog.Default.
 	Logger *slog.Logger
 	// Stderr receives what the functions print, whole lines at a time; nil
@@ -58,6 +72,12 @@ func (c Config) checked() (Config, error) {
 	}
 	if c.Stderr == nil {
 		c.Stderr = io.Discard
+	}
+	if c.MachineName == "" {
+		c.MachineName = "lockstep"
+	}
+	if c.WaitScale == 0 {
+		c.WaitScale = 1
 	}
 	known := map[string]bool{}
 	functions := make([]Function, len(c.Functions))
@@ -105,9 +125,7 @@ func (c Config) substitutions() map[string]string {
 	for _, f := range c.Functions {
 		values[substitutionName(f.Name)] = functionARN(f.Name)
 	}
-	for name, value := range c.Substitutions {
-		values[name] = value
-	}
+	maps.Copy(values, c.Substitutions)
 	return values
 }
 
@@ -115,8 +133,32 @@ func (c Config) substitutions() map[string]string {
 // "DoItFunctionArn".
 func substitutionName(function string) string {
 	var name strings.Builder
-	for _, word := range strings.FieldsFunc(function, func(r rune) bool { return r == '-' || r == '_' }) {
+	for word := range strings.FieldsFuncSeq(function, func(r rune) bool { return r == '-' || r == '_' }) {
 		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
 	return name.String() + "FunctionArn"
+}
+
+// machine builds the state machine, or nil where there is no definition.
+func (c Config) machine(lambda asl.Lambda, objects asl.Objects) (*asl.Machine, error) {
+	if len(c.Definition) == 0 {
+		return nil, nil
+	}
+	definition, err := asl.Load(c.Definition, asl.Substitute(c.substitutions()))
+	if err != nil {
+		return nil, fmt.Errorf("load the state machine: %w", err)
+	}
+	scale, err := asl.ScaleWaits(c.WaitScale)
+	if err != nil {
+		return nil, err
+	}
+	return asl.NewMachine(definition, asl.Config{
+		Name:      c.MachineName,
+		Region:    Region,
+		Account:   Account,
+		Lambda:    lambda,
+		Objects:   objects,
+		WaitScale: scale,
+		Observer:  c.Observer,
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +27,13 @@ import (
 // one of handlers.
 const handlerVariable = "LOCAL_TEST_HANDLER"
 
+// zoneVariable moves the tests to a time zone this far east of UTC.
+const zoneVariable = "LOCAL_TEST_ZONE"
+
 func TestMain(m *testing.M) {
+	if east, err := time.ParseDuration(os.Getenv(zoneVariable)); err == nil {
+		time.Local = time.FixedZone("elsewhere", int(east.Seconds()))
+	}
 	if order := os.Getenv(orphanVariable); order != "" {
 		bearOrphan(order)
 	}
@@ -56,9 +63,14 @@ type order struct {
 // held keeps a file from being closed by the garbage collector.
 var held atomic.Pointer[os.File]
 
-type handler = func(context.Context, json.RawMessage) (any, error)
+// attempts counts the invocations of a process.
+var attempts atomic.Int64
 
-var handlers = map[string]handler{
+// reportVariable names the pipe of the report handlers.
+const reportVariable = "LOCAL_TEST_REPORT"
+
+// handlers are what lambda.Start takes.
+var handlers = map[string]any{
 	"echo": func(_ context.Context, in json.RawMessage) (any, error) { return in, nil },
 	"fail": func(context.Context, json.RawMessage) (any, error) { return nil, &refusal{`not today: <"&">`} },
 	"panic": func(context.Context, json.RawMessage) (any, error) {
@@ -115,6 +127,27 @@ var handlers = map[string]handler{
 			"remaining": time.Until(deadline).Seconds(),
 		}, nil
 	},
+	// report writes its event into the pipe that the environment names.
+	"report": func(_ context.Context, in json.RawMessage) (any, error) {
+		return nil, os.WriteFile(os.Getenv(reportVariable), in, 0o600)
+	},
+	// report-later does so at the third attempt and fails before.
+	"report-later": func(_ context.Context, in json.RawMessage) (any, error) {
+		if attempts.Add(1) < 3 {
+			return nil, &refusal{"later"}
+		}
+		return nil, os.WriteFile(os.Getenv(reportVariable), in, 0o600)
+	},
+	// double doubles every number of its input.
+	"double": func(_ context.Context, in struct{ Numbers []int }) (any, error) {
+		for i, n := range in.Numbers {
+			if n < 0 {
+				return nil, &refusal{"negative"}
+			}
+			in.Numbers[i] = 2 * n
+		}
+		return in.Numbers, nil
+	},
 	// spawn leaves a process of its own behind, which holds the pipe open.
 	"spawn": func(_ context.Context, in json.RawMessage) (any, error) {
 		var o order
@@ -166,6 +199,9 @@ func start(t *testing.T, cfg local.Config) *local.Stack {
 	t.Helper()
 	if cfg.Stderr == nil {
 		cfg.Stderr = t.Output()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	stack, err := local.Start(t.Context(), cfg)
 	if err != nil {

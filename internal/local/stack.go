@@ -8,10 +8,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
+
+	"github.com/lockstep-pipeline/lockstep/internal/asl"
 )
 
 // Region and Account are where everything in a stack claims to live.
@@ -25,6 +28,11 @@ var (
 	ErrNoProcess = errors.New("no such function process in this stack")
 	// ErrNoFunction means that a function is not in the stack.
 	ErrNoFunction = errors.New("no such function in this stack")
+	// ErrNoMachine means that the stack was started without a definition.
+	ErrNoMachine = errors.New("this stack has no state machine")
+	// ErrExecutionExists means that the name of an execution was given before: to
+	// one with another input, or to one that has ended.
+	ErrExecutionExists = errors.New("an execution of this name exists")
 	// ErrClosed means that the stack was closed.
 	ErrClosed = errors.New("the stack is closed")
 )
@@ -38,14 +46,15 @@ type Process struct {
 
 // Stack is a running local AWS. Its methods may be called concurrently.
 type Stack struct {
-	gateway   *gateway
-	transport *http.Transport
-	launcher  *launcher
-	pools     map[string]*pool // by function name
-	order     []string         // of functions, as given
-	s3        *s3.Client
-	closing   sync.Once
-	closed    error // what Close returns
+	gateway    *gateway
+	transport  *http.Transport
+	launcher   *launcher
+	pools      map[string]*pool // by function name
+	order      []string         // of functions, as given
+	s3         *s3.Client
+	executions *executions
+	closing    sync.Once
+	closed     error // what Close returns
 }
 
 // stackNumber keeps the buckets of stacks apart in their one emulator.
@@ -62,21 +71,27 @@ func Start(ctx context.Context, cfg Config) (*Stack, error) {
 		return nil, fmt.Errorf("start the local AWS: %w", err)
 	}
 	emulator, transport := emulatorURL(), loopbackTransport()
+	client := newS3Client(gateway.url(), transport)
+	pools := map[string]*pool{}
+	machine, err := cfg.machine(functions{pools}, objects{client})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the local AWS: %w", err), gateway.listener.Close())
+	}
 	runtime := newRuntimeFront(emulator, transport)
 	s := &Stack{
 		gateway:   gateway,
 		transport: transport,
 		launcher:  newLauncher(),
-		pools:     map[string]*pool{},
-		s3:        newS3Client(gateway.url(), transport),
+		pools:     pools,
+		s3:        client,
 	}
 	stderr := &lines{to: cfg.Stderr}
-	functions := newEmulatedLambda(emulator, transport)
+	lambda := newEmulatedLambda(emulator, transport)
 	for _, f := range cfg.Functions {
 		s.order = append(s.order, f.Name)
 		s.pools[f.Name] = &pool{
 			fn:       f,
-			lambda:   functions,
+			lambda:   lambda,
 			runtime:  runtime,
 			gateway:  gateway.address(),
 			launcher: s.launcher,
@@ -90,7 +105,12 @@ func Start(ctx context.Context, cfg Config) (*Stack, error) {
 		transport: transport,
 		prefix:    fmt.Sprintf("stack-%d.", stackNumber.Add(1)),
 	}
-	gateway.serve(buckets, runtime, http.NotFoundHandler())
+	var rule *statusRule
+	if cfg.OnStatusChange != "" {
+		rule = &statusRule{target: pools[cfg.OnStatusChange], scale: cfg.WaitScale, logger: cfg.Logger}
+	}
+	s.executions = newExecutions(machine, rule)
+	gateway.serve(buckets, runtime, &statesAPI{s.executions})
 	return s, nil
 }
 
@@ -133,6 +153,15 @@ func (s *Stack) Invoke(ctx context.Context, function string, payload []byte) (In
 	return p.invoke(ctx, payload)
 }
 
+// StartExecution begins an execution of the state machine. An empty name means
+// a new UUID, an empty input {}.
+//
+// As on AWS a name is used once: with the same input it returns the execution
+// of that name while it runs; anything else is ErrExecutionExists.
+func (s *Stack) StartExecution(name string, input []byte) (*asl.Execution, error) {
+	return s.executions.start(name, input)
+}
+
 // Processes lists the function processes that are alive, by function in the
 // order of Config, oldest first.
 func (s *Stack) Processes() []Process {
@@ -163,18 +192,26 @@ func (s *Stack) Kill(pid int) error {
 	return fmt.Errorf("kill %d: %w", pid, ErrNoProcess)
 }
 
-// Close ends the stack: it aborts running executions, lets the status-change
-// rule finish (for a short while), stops every function process (TERM, then
-// KILL) and waits for all of it.
+// drainLimit is how long Close lets the status-change rule go on.
+const drainLimit = 15 * time.Second
+
+// Close ends the stack: it aborts the executions that run, lets the
+// status-change rule tell of them (for 15 s at most, or until ctx ends), stops
+// every function process (TERM, and KILL after 2 s) and waits for all of it.
 func (s *Stack) Close(ctx context.Context) error {
 	s.closing.Do(func() { s.closed = s.close(ctx) })
 	return s.closed
 }
 
 func (s *Stack) close(ctx context.Context) error {
+	drain, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	s.executions.close(drain)
+	var pools sync.WaitGroup
 	for _, p := range s.pools {
-		p.close()
+		pools.Go(p.close)
 	}
+	pools.Wait()
 	s.launcher.close()
 	s.transport.CloseIdleConnections() // or the server would take them for clients
 	err := s.gateway.close()
