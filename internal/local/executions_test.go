@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,31 @@ func TestStepFunctionsRefusesWhatItDoesNotKnow(t *testing.T) {
 	var api smithy.APIError
 	if !errors.As(err, &api) || api.ErrorCode() != "UnknownOperationException" {
 		t.Errorf("an operation that is not there: %v", err)
+	}
+}
+
+func TestFunctionReachesS3AndStepFunctionsByItsEnvironment(t *testing.T) {
+	home := t.TempDir() // with settings of the user's that would lead elsewhere
+	if err := os.Mkdir(filepath.Join(home, ".aws"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	settings := "[default]\nregion = eu-west-1\nendpoint_url = http://127.0.0.1:1\ns3_use_accelerate_endpoint = true\n"
+	if err := os.WriteFile(filepath.Join(home, ".aws", "config"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	stack := start(t, local.Config{Definition: []byte(waiting), Functions: []local.Function{function("client", "client")}})
+	state := newBucket(t, stack, "state")
+	execution, err := stack.StartExecution("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := invoke(t, stack, "client", fmt.Sprintf(`{"Bucket":"state","Key":"a//b","Execution":%q}`, execution.ARN()))
+	if string(inv.Payload) != "0" {
+		t.Errorf("the function says %s", inv.Payload)
+	}
+	if got := get(t, state, "a//b"); got != "from a function" {
+		t.Errorf("it wrote %q", got)
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
 	"github.com/lockstep-pipeline/lockstep/internal/local"
 )
@@ -147,6 +150,26 @@ var handlers = map[string]any{
 			in.Numbers[i] = 2 * n
 		}
 		return in.Numbers, nil
+	},
+	// client uses S3 and Step Functions with nothing but its environment, as our functions do.
+	"client": func(ctx context.Context, in struct{ Bucket, Key, Execution string }) (any, error) {
+		cfg, err := config.LoadDefaultConfig(ctx)
+		if err != nil {
+			return nil, err
+		}
+		objects := s3.NewFromConfig(cfg, func(o *s3.Options) {
+			o.UsePathStyle = os.Getenv("LOCKSTEP_S3_PATH_STYLE") == "true"
+		})
+		if _, err := objects.PutObject(ctx, &s3.PutObjectInput{
+			Bucket: &in.Bucket, Key: &in.Key, Body: strings.NewReader("from a function"),
+		}); err != nil {
+			return nil, err
+		}
+		runs, err := sfn.NewFromConfig(cfg).ListMapRuns(ctx, &sfn.ListMapRunsInput{ExecutionArn: &in.Execution})
+		if err != nil {
+			return nil, err
+		}
+		return len(runs.MapRuns), nil
 	},
 	// spawn leaves a process of its own behind, which holds the pipe open.
 	"spawn": func(_ context.Context, in json.RawMessage) (any, error) {
