@@ -112,8 +112,12 @@ func TestJSONThatFailsWhole(t *testing.T) {
 
 func TestDataUsedAsKeysIsRefused(t *testing.T) {
 	var text strings.Builder
-	for i := range maxColumns + 1 {
-		fmt.Fprintf(&text, "{\"user-%d\":1}\n", i)
+	for i := range maxColumns/1000 + 1 {
+		text.WriteString("{")
+		for j := range 1000 {
+			fmt.Fprintf(&text, "\"user-%d\":1,", i*1000+j)
+		}
+		text.WriteString("\"all\":0}\n")
 	}
 	_, _, err := run(t, "a.ndjson", text.String(), Config{})
 	wantError(t, err, ErrUnsupported, "more than 10000 columns")

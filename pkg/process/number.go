@@ -39,7 +39,7 @@ func doubleOf(text []byte) (float64, bool) {
 	if len(digits) == 0 {
 		return f, true // zero
 	}
-	if len(digits) > 18 && bytes.IndexAny(text, ".eE") < 0 {
+	if len(digits) > 18 && !bytes.ContainsAny(text, ".eE") {
 		// A whole number beyond int64 is an identifier rather than a quantity:
 		// it stays text even where a double could hold it.
 		if _, ok := integerOf(text); !ok {

@@ -49,21 +49,19 @@ func TestTheOutputIsNotPublishedWhenTheRejectedRowsCouldNotBe(t *testing.T) {
 }
 
 func TestARetryWritesTheSameBytes(t *testing.T) {
-	text := mixedCSV(20_000)
-	cfg := Config{RowGroupBytes: 256 << 10}
+	text := mixedCSV(5_000)
+	cfg := Config{RowGroupBytes: 128 << 10}
 	_, first, err := run(t, "a.csv", text, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		_, again, err := run(t, "a.csv", text, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range first.names {
-			if !bytes.Equal(first.content[name], again.content[name]) {
-				t.Errorf("%s differs", name)
-			}
+	_, again, err := run(t, "a.csv", text, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range first.names {
+		if !bytes.Equal(first.content[name], again.content[name]) {
+			t.Errorf("%s differs", name)
 		}
 	}
 }
@@ -89,9 +87,9 @@ func mixedCSV(rows int) string {
 }
 
 func TestRowGroupsAreBounded(t *testing.T) {
-	const rows = 20_000
+	const rows = 8_000
 	text := mixedCSV(rows)
-	outcome, out, err := run(t, "a.csv", text, Config{RowGroupBytes: 256 << 10})
+	outcome, out, err := run(t, "a.csv", text, Config{RowGroupBytes: 128 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
