@@ -1,0 +1,69 @@
+// Command lockstep processes new files in S3 one run at a time; see the README.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line: one struct per verb.
+type commands struct {
+	ASL aslCommands `cmd:"" name:"asl" help:"Run and check state machines written in the Amazon States Language."`
+}
+
+// A console is where a command reads and writes: results on Out, everything else on Err.
+type console struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// An exitCode is an error that has been explained already.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], &console{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// run executes one command line and returns the exit code of the process.
+func run(ctx context.Context, args []string, to *console) (code int) {
+	var c commands
+	ended := errors.New("parsing ended the process") // after --help
+	defer func() {
+		if r := recover(); r != nil && r != ended {
+			panic(r)
+		}
+	}()
+	parser, err := kong.New(&c, kong.Name("lockstep"), kong.UsageOnError(), kong.Writers(to.Out, to.Err),
+		kong.Exit(func(status int) { code = status; panic(ended) }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to))
+	if err != nil {
+		fmt.Fprintln(to.Err, "lockstep:", err)
+		return 2
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintln(to.Err, "lockstep:", err)
+		return 2
+	}
+	err = command.Run()
+	var status exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	}
+	fmt.Fprintln(to.Err, "lockstep:", err)
+	return 1
+}
