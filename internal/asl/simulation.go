@@ -65,6 +65,10 @@ func (sim *simulation) fire(s *scheduler) {
 	if t.at.After(sim.now) {
 		sim.now = t.at
 	}
+	if t.p.woken {
+		sim.settle(s) // it was late: something else woke the goroutine
+		return
+	}
 	s.wakeLocked(t.p, elapsed)
 }
 

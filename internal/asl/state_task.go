@@ -132,10 +132,13 @@ func (c *chain) invoke(call Call, limit *int64) (Invocation, error) {
 		s.call(p, func() { inv, err = c.exec.m.cfg.Lambda.Invoke(within.ctx, call) })
 	}
 	started := s.now()
+	cancel := func() {}
 	if limit != nil {
-		defer s.after(time.Duration(*limit)*time.Second, asWritten, p)()
+		cancel = s.after(time.Duration(*limit)*time.Second, asWritten, p)
 	}
-	switch s.park(p) {
+	reason := s.park(p)
+	cancel()
+	switch reason {
 	case stopped:
 		return Invocation{}, errStopped
 	case elapsed:
