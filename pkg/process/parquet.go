@@ -21,8 +21,8 @@ const (
 )
 
 // Parquet is the built-in [Processor]: delimited text (.csv, .tsv; the
-// delimiter, the line ends and a byte order mark are found out), JSON arrays of
-// objects (.json) and an object a line (.ndjson, .jsonl, .json), each plain,
+// delimiter, the line ends and a byte order mark, also of UTF-16, are found out;
+// blank lines are no records), JSON arrays of objects (.json) and an object a line (.ndjson, .jsonl, .json), each plain,
 // .gz or .zst, to one Parquet file with the source's column names in the
 // source's order and the narrowest type that holds every value of a column.
 //
@@ -85,7 +85,7 @@ func (p *Parquet) process(ctx context.Context, in File, out Publisher) (Outcome,
 		return outcome, nil
 	}
 
-	parquet, err := temp.create()
+	output, err := temp.create()
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -93,7 +93,7 @@ func (p *Parquet) process(ctx context.Context, in File, out Publisher) (Outcome,
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := p.writeTable(ctx, parquet, in, table, again); err != nil {
+	if err := p.writeTable(ctx, output, in, table, again); err != nil {
 		return Outcome{}, err
 	}
 	if rejects.count > 0 {
@@ -104,7 +104,7 @@ func (p *Parquet) process(ctx context.Context, in File, out Publisher) (Outcome,
 			return Outcome{}, err
 		}
 	}
-	if err := publish(ctx, out, OutputName, outputType, parquet, &outcome); err != nil {
+	if err := publish(ctx, out, OutputName, outputType, output, &outcome); err != nil {
 		return Outcome{}, err
 	}
 	return outcome, nil

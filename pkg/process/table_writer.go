@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 const (
@@ -32,7 +31,7 @@ func (p *Parquet) writeTable(ctx context.Context, to *os.File, in File, t *table
 		parquet.CreatedBy("lockstep", "1", "parquet-go"), // else it would depend on how we were built
 		parquet.KeyValueMetadata(metadataKey, in.Key),
 		parquet.KeyValueMetadata(metadataETag, in.ETag),
-		parquet.Compression(&zstd.Codec{}),
+		parquet.Compression(&parquet.Zstd),
 		parquet.DictionaryMaxBytes(maxDictionaryBytes),
 	}
 	for i, name := range t.names {
