@@ -72,17 +72,29 @@ func (g Grant) Check() error {
 	return nil
 }
 
-// grant turns what the document says into what this process may do. Before
-// the request left, the server's clock showed at most what the answer shows;
-// so what remained then is at least renewed + TTL - answer. The resolution of
-// the server's clock comes out of the grace.
+// grant turns what the document says into what this process may do. It counts
+// from before the request left that told the server's time.
 func (l *Lock) grant(h holder, v view) Grant {
-	span := min(h.Renewed.Add(h.TTL.duration()).Sub(v.now), h.TTL.duration())
+	local := l.deadline(h, v.sample)
+	// A write that was slow to arrive is not charged twice: the read before it
+	// proves as much.
+	if v.before != nil {
+		if earlier := l.deadline(h, *v.before); earlier.remaining() > local.remaining() {
+			local = earlier
+		}
+	}
 	return Grant{
 		Owner: h.Owner, Token: h.Token, Acquired: h.Acquired, Renewed: h.Renewed, Expires: h.expires(),
-		ttl:   h.TTL.duration(),
-		local: deadline{clock: l.cfg.Clock, from: v.sent, span: span},
+		ttl: h.TTL.duration(), local: local,
 	}
+}
+
+// deadline draws the line at renewed + TTL. Before the request left, the
+// server's clock showed no more than the answer does; the resolution of that
+// clock comes out of the grace.
+func (l *Lock) deadline(h holder, s sample) deadline {
+	span := min(h.Renewed.Add(h.TTL.duration()).Sub(s.now), h.TTL.duration())
+	return deadline{clock: l.cfg.Clock, from: s.sent, span: span}
 }
 
 func (d document) holders(now time.Time) []Holder {

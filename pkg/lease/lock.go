@@ -52,11 +52,18 @@ type view struct {
 	bad     *CorruptError // the document cannot be read; raw is what is there
 	raw     []byte
 	version string
-	now     time.Time // the server's clock
-	sent    Instant   // before the request left
-	came    Instant   // after its answer came
+	sample
+	// before is the reading that a write was based on; nil for what was read.
+	before *sample
 	// remembered views were not read for the present call.
 	remembered bool
+}
+
+// sample is one look at the server's clock, and when it was on ours.
+type sample struct {
+	now  time.Time
+	sent Instant // before the request left
+	came Instant // after its answer came
 }
 
 // free says that the lock can be had without judging anybody's time.
@@ -81,7 +88,7 @@ func (l *Lock) recall() (view, bool) {
 		return view{}, false
 	}
 	v.now = utc(v.now.Add(max(0, l.cfg.Clock.Read().Mono-v.came.Mono)))
-	v.remembered = true
+	v.before, v.remembered = nil, true
 	return v, true
 }
 
@@ -89,12 +96,13 @@ func (l *Lock) view(r Reading, known view, sent Instant) (view, error) {
 	if r.Now.IsZero() {
 		return view{}, fmt.Errorf("%w: its answer carries no server time, without which no lease can be judged", ErrRefused)
 	}
+	read := sample{now: utc(r.Now), sent: sent, came: l.cfg.Clock.Read()}
 	if r.Unchanged {
 		v := known
-		v.now, v.sent, v.came = utc(r.Now), sent, l.cfg.Clock.Read()
+		v.sample, v.before = read, nil
 		return v, nil
 	}
-	v := view{version: r.Version, now: utc(r.Now), sent: sent, came: l.cfg.Clock.Read()}
+	v := view{version: r.Version, sample: read}
 	if r.Version == "" {
 		v.doc = newDocument(l.cfg.Limit, l.highest())
 		return v, nil

@@ -41,22 +41,19 @@ func decode(b []byte) (document, error) {
 	case len(b) > maxDocument:
 		return document{}, fmt.Errorf("it has more than %d bytes", maxDocument)
 	}
-	var version struct {
-		Schema int `json:"schema"`
-	}
-	if err := json.Unmarshal(b, &version); err != nil {
-		return document{}, explain(err, len(b))
-	}
-	if version.Schema != schemaVersion {
-		return document{}, fmt.Errorf("its schema is %d, this program knows %d: a newer program wrote it, or it is no lock", version.Schema, schemaVersion)
-	}
 	// A field that is missing leaves these marks, and validate finds them: an
 	// absent lastToken read as 0 would send the tokens back to 1.
 	d := document{LastToken: -1}
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&d); err != nil {
-		return document{}, explain(err, len(b))
+		return document{}, explain(err, b)
+	}
+	if len(bytes.TrimSpace(b[decoder.InputOffset():])) > 0 {
+		return document{}, errors.New("it goes on after its end")
+	}
+	if d.Schema != schemaVersion {
+		return document{}, foreign(d.Schema)
 	}
 	if err := d.validate(); err != nil {
 		return document{}, err
@@ -64,12 +61,23 @@ func decode(b []byte) (document, error) {
 	return d, nil
 }
 
-func explain(err error, size int) error {
+// explain says what is wrong in the operator's terms.
+func explain(err error, b []byte) error {
 	var syntax *json.SyntaxError
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &syntax) && syntax.Offset >= int64(size) {
-		return fmt.Errorf("it is cut off after %d bytes", size)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &syntax) && syntax.Offset >= int64(len(b)) {
+		return fmt.Errorf("it is cut off after %d bytes", len(b))
+	}
+	var version struct {
+		Schema int `json:"schema"`
+	}
+	if json.Unmarshal(b, &version) == nil && version.Schema != schemaVersion {
+		return foreign(version.Schema)
 	}
 	return fmt.Errorf("it is not a lock document: %w", err)
+}
+
+func foreign(schema int) error {
+	return fmt.Errorf("its schema is %d, this program knows %d: a newer program wrote it, or it is no lock", schema, schemaVersion)
 }
 
 func (d document) validate() error {

@@ -76,7 +76,7 @@ func (l *Lock) swap(ctx context.Context, v view, next document, p *pace) (view, 
 	}
 	uncertain := false
 	for {
-		done, err := l.put(ctx, v.version, body, next)
+		done, err := l.put(ctx, v, body, next)
 		switch {
 		case err == nil:
 			return done, true, nil
@@ -111,18 +111,22 @@ func doubt(uncertain bool, err error) error {
 }
 
 // put is one swap request.
-func (l *Lock) put(ctx context.Context, version string, body []byte, next document) (view, error) {
+func (l *Lock) put(ctx context.Context, v view, body []byte, next document) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.attempt())
 	defer cancel()
 	sent := l.cfg.Clock.Read()
-	r, err := l.reg.Swap(ctx, version, body)
+	r, err := l.reg.Swap(ctx, v.version, body)
 	if err != nil {
 		return view{}, err
 	}
 	if r.Version == "" || r.Now.IsZero() {
 		return view{}, fmt.Errorf("%w: the answer carries no version or no server time", ErrUncertain)
 	}
-	done := view{doc: next, version: r.Version, now: utc(r.Now), sent: sent, came: l.cfg.Clock.Read()}
+	done := view{doc: next, version: r.Version, sample: sample{now: utc(r.Now), sent: sent, came: l.cfg.Clock.Read()}}
+	if !v.remembered {
+		// Memory may be older than our clocks can be trusted for.
+		done.before = &v.sample
+	}
 	l.remember(done)
 	return done, nil
 }
