@@ -86,14 +86,14 @@ func (c Config) validate() error {
 		{"Cleanup", c.Cleanup, time.Millisecond, maxTTL},
 	} {
 		if d.value < d.least || d.value > d.most {
-			return fmt.Errorf("%s is %v, but must be %v to %v; was it given in another unit?", d.name, d.value, d.least, d.most)
+			return fmt.Errorf("a %s of %v is not between %v and %v; was it given in another unit?", d.name, d.value, d.least, d.most)
 		}
 	}
 	if c.Limit < 1 || c.Limit > maxLimit {
-		return fmt.Errorf("Limit is %d, but must be 1 to %d", c.Limit, maxLimit)
+		return fmt.Errorf("a Limit of %d is not between 1 and %d", c.Limit, maxLimit)
 	}
 	if c.MaxWaiters < 1 || c.MaxWaiters > maxInQueue {
-		return fmt.Errorf("MaxWaiters is %d, but must be 1 to %d", c.MaxWaiters, maxInQueue)
+		return fmt.Errorf("a MaxWaiters of %d is not between 1 and %d", c.MaxWaiters, maxInQueue)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestASlowReplyComesOutOfTheHoldersTime(t *testing.T) {
 		line.OnSwap(leasetest.Slow(7 * time.Second))
 		g := w.try(l, "P1")
 		// Renewed is what the server's clock said before the write.
-		if left, certain := g.Remaining(), g.Expires.Sub(time.Now())-10*time.Second; left != certain {
+		if left, certain := g.Remaining(), time.Until(g.Expires)-10*time.Second; left != certain {
 			w.Errorf("remaining %v, others may come in %v", left, certain+10*time.Second)
 		}
 		line.OnSwap(func(ctx context.Context, do func() (lease.Reading, error)) (lease.Reading, error) {
