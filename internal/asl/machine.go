@@ -104,7 +104,7 @@ type Input struct {
 }
 
 // ErrInvalidInput tells that an execution's input is not a JSON text (InvalidExecutionInput on AWS).
-var ErrInvalidInput = errors.New("Invalid State Machine Execution Input")
+var ErrInvalidInput = errors.New("invalid execution input")
 
 // Start begins an execution. It does not look for others of the same name. When ctx is done the execution is aborted,
 // as by StopExecution without error and cause.

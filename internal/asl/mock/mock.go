@@ -153,7 +153,9 @@ func parseAnswer(at string, v any) (a answer, err error) {
 }
 
 // Invoke implements [asl.Lambda].
-func (w *World) Invoke(_ context.Context, call asl.Call) (asl.Invocation, error) { return w.Answer(call) }
+func (w *World) Invoke(_ context.Context, call asl.Call) (asl.Invocation, error) {
+	return w.Answer(call)
+}
 
 // Answer implements [asl.Immediate].
 func (w *World) Answer(call asl.Call) (asl.Invocation, error) {
