@@ -104,6 +104,24 @@ func TestMapOverAManifestInS3(t *testing.T) {
 	askStepFunctions(t, stack, execution, output.MapRunArn)
 }
 
+func TestMapOverAManifestThatIsNotThere(t *testing.T) {
+	stack := start(t, local.Config{
+		Definition:    []byte(doubling),
+		Functions:     []local.Function{function("double", "double")},
+		Substitutions: map[string]string{"StateBucket": "state"},
+	})
+	newBucket(t, stack, "state")
+	execution, err := stack.StartExecution("", []byte(`{"manifest":"nothing.json"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	execution.Wait()
+	d := execution.Describe()
+	if d.Error == nil || *d.Error != "States.ItemReaderFailed" || d.Cause == nil || !strings.Contains(*d.Cause, "does not exist: state/nothing.json") {
+		t.Errorf("it ended %+v", d)
+	}
+}
+
 func decode(t *testing.T, b *bucket.Bucket, key string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(get(t, b, key)), into); err != nil {
@@ -222,7 +240,7 @@ func TestFunctionReachesS3AndStepFunctionsByItsEnvironment(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(home, ".aws"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	settings := "[default]\nregion = eu-west-1\nendpoint_url = http://127.0.0.1:1\ns3_use_accelerate_endpoint = true\n"
+	settings := "[default]\nregion = eu-west-1\nendpoint_url = http://127.0.0.1:1\nuse_fips_endpoint = true\n"
 	if err := os.WriteFile(filepath.Join(home, ".aws", "config"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -108,13 +111,20 @@ func TestKilledProcessEndsItsInvocationAtOnceAndIsReplaced(t *testing.T) {
 
 func TestProcessThatIsKilledWhileIdleCostsNobodyAnything(t *testing.T) {
 	stack := start(t, local.Config{Functions: []local.Function{function("whoami", "whoami")}})
-	first := pidOf(t, invoke(t, stack, "whoami", `{}`))
-	if err := stack.Kill(first); err != nil {
-		t.Fatal(err)
-	}
-	inv := invoke(t, stack, "whoami", `{}`)
-	if inv.ErrorType != "" || pidOf(t, inv) == first {
-		t.Errorf("after the kill: %+v %s", inv, inv.Payload)
+	last := pidOf(t, invoke(t, stack, "whoami", `{}`))
+	for range 10 { // each time the next invocation comes while the process dies
+		if err := stack.Kill(last); err != nil {
+			t.Fatal(err)
+		}
+		inv := invoke(t, stack, "whoami", `{}`)
+		if inv.ErrorType != "" {
+			t.Fatalf("after the kill: %s", inv.Payload)
+		}
+		next := pidOf(t, inv)
+		if next == last {
+			t.Fatal("the dead process serves again")
+		}
+		last = next
 	}
 }
 
@@ -262,25 +272,38 @@ func TestInvokerThatLeavesDoesNotStopTheFunction(t *testing.T) {
 }
 
 func TestWhatTheFunctionStartedDiesWithIt(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends a function's whole process group")
+	}
 	stack := start(t, local.Config{Functions: []local.Function{function("spawn", "spawn")}})
-	pipe := newPipes(t)
-	result := async(t, stack, "spawn", pipe.payload(t))
-	held, err := os.Open(pipe.Tell)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	inv := <-result
-	var pid int
-	if err := json.Unmarshal(inv.Payload, &pid); err != nil {
-		t.Fatalf("%s: %v", inv.Payload, err)
-	}
-	if err := stack.Kill(pid); err != nil {
-		t.Fatal(err)
-	}
-	// The pipe ends when nobody holds it any more.
-	if _, err := held.Read(make([]byte, 1)); err == nil {
-		t.Error("something was written to the pipe")
+	for _, exits := range []bool{false, true} {
+		pipe := newPipes(t)
+		pipe.Exit = exits
+		result := async(t, stack, "spawn", pipe.payload(t))
+		held, err := os.Open(pipe.Tell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
+		inv := <-result
+		if exits {
+			_, message := body(t, inv)
+			if !strings.HasSuffix(message, "Error: Runtime exited without providing a reason") {
+				t.Errorf("the function that exits: %s", inv.Payload)
+			}
+		} else {
+			pid, err := strconv.Atoi(string(inv.Payload))
+			if err != nil {
+				t.Fatalf("%s: %v", inv.Payload, err)
+			}
+			if err := stack.Kill(pid); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The pipe ends when nobody holds it any more.
+		if _, err := held.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the pipe says %v", err)
+		}
 	}
 }
 

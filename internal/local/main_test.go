@@ -61,6 +61,7 @@ func (r *refusal) Error() string { return r.why }
 type order struct {
 	Tell string `json:"tell,omitempty"` // a pipe or file that the handler opens to say that it has begun
 	Wait string `json:"wait,omitempty"` // a pipe that the handler reads to its end before it returns
+	Exit bool   `json:"exit,omitempty"` // the process ends instead of returning
 }
 
 // held keeps a file from being closed by the garbage collector.
@@ -186,6 +187,9 @@ var handlers = map[string]any{
 		child.Stdout, child.Stderr = pipe, os.Stderr
 		if err := child.Start(); err != nil {
 			return nil, err
+		}
+		if o.Exit {
+			os.Exit(0)
 		}
 		return os.Getpid(), nil
 	},
