@@ -1,0 +1,76 @@
+package functions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
+	"github.com/lockstep-pipeline/lockstep/internal/step"
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+	"github.com/lockstep-pipeline/lockstep/pkg/process"
+)
+
+// The functions' settings, beside those of the AWS SDK. All are optional.
+const (
+	envPathStyle     = "LOCKSTEP_S3_PATH_STYLE"     // "true": endpoint/bucket/key, for S3-compatible servers
+	envEncryption    = "LOCKSTEP_S3_ENCRYPTION"     // "AES256", "aws:kms" or "aws:kms:dsse"
+	envKMSKeyID      = "LOCKSTEP_S3_KMS_KEY_ID"     // key for every write
+	envExpectedOwner = "LOCKSTEP_S3_EXPECTED_OWNER" // account id that must own the buckets
+	envChecksum      = "LOCKSTEP_S3_CHECKSUM"       // algorithm sent with every write
+	envRequesterPays = "LOCKSTEP_S3_REQUESTER_PAYS" // "true"
+)
+
+// newSteps builds the clients that the environment describes.
+func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, error) {
+	pathStyle, err := truth(envPathStyle)
+	if err != nil {
+		return nil, err
+	}
+	requesterPays, err := truth(envRequesterPays)
+	if err != nil {
+		return nil, err
+	}
+	options := bucket.Options{
+		Encryption:    os.Getenv(envEncryption),
+		KMSKeyID:      os.Getenv(envKMSKeyID),
+		ExpectedOwner: os.Getenv(envExpectedOwner),
+		Checksum:      os.Getenv(envChecksum),
+		RequesterPays: requesterPays,
+	}
+	aws, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	objects := s3.NewFromConfig(aws, func(o *s3.Options) { o.UsePathStyle = pathStyle })
+	processor, err := process.NewParquet(process.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return step.New(step.Config{
+		Open: func(name string) (step.Store, error) {
+			return bucket.New(objects, name, options)
+		},
+		Processor: processor,
+		MapRuns:   mapRuns{sfn.NewFromConfig(aws)},
+		Log:       log,
+	})
+}
+
+func truth(name string) (bool, error) {
+	text, set := os.LookupEnv(name)
+	if !set || text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, errors.New("environment variable " + name + ": " + strconv.Quote(text) + " is neither true nor false")
+	}
+	return value, nil
+}

@@ -1,0 +1,253 @@
+package step
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+)
+
+// RunConfig is the input of an execution: what a schedule, a backfill or a
+// person asks one run to do. ParseConfig is the only way to make one.
+type RunConfig struct {
+	// Pipeline names the pipeline in logs and summaries.
+	Pipeline string `json:"pipeline"`
+	// Trigger says who started the run ("schedule", "backfill", a person); free text.
+	Trigger string `json:"trigger"`
+
+	Source      Location `json:"source"`      // where new files arrive
+	Destination Location `json:"destination"` // where outputs go
+	State       Location `json:"state"`       // lock, ledger and run records
+
+	Lock      LockSettings      `json:"lock"`
+	Selection SelectionSettings `json:"selection"`
+	Batch     BatchSettings     `json:"batch"`
+	Failure   FailureSettings   `json:"failure"`
+}
+
+// Location is a folder in a bucket. A prefix is a path: "files" and "files/"
+// are the same folder and never take "files2/…".
+type Location struct {
+	Bucket string `json:"bucket"`
+	Prefix string `json:"prefix"`
+}
+
+// LockSettings govern the lease on the pipeline.
+type LockSettings struct {
+	TTLSeconds     int `json:"ttlSeconds"`     // a lease not renewed for so long is over; 10 to 3,600, default 120
+	GraceSeconds   int `json:"graceSeconds"`   // others take over so much later; 0 to 300, default 5
+	PollSeconds    int `json:"pollSeconds"`    // pause between two turns of a waiting run; 1 to 300, default 15
+	MaxWaitSeconds int `json:"maxWaitSeconds"` // a run that waited so long gives up; 0 to 43,200, default 3,600
+	MaxWaiters     int `json:"maxWaiters"`     // with so many waiting, a newcomer is superseded; 0 = no bound
+	Priority       int `json:"priority"`       // higher goes first among waiters; -100 to 100, default 0
+}
+
+// SelectionSettings choose among the files below the source prefix.
+type SelectionSettings struct {
+	Include       []string  `json:"include"` // globs on the path below the source prefix; empty = all
+	Exclude       []string  `json:"exclude"`
+	MinAgeSeconds int       `json:"minAgeSeconds"` // younger files are left for the next run; default 0
+	MinFileBytes  int64     `json:"minFileBytes"`
+	MaxFileBytes  int64     `json:"maxFileBytes"` // 0 = no bound
+	Since         time.Time `json:"since"`        // only files modified at or after; zero = no bound
+	Until         time.Time `json:"until"`        // only files modified before; zero = no bound
+	MaxFiles      int       `json:"maxFiles"`     // files a run takes at most, the rest is left for the next; 0 = no bound
+	MaxBytes      int64     `json:"maxBytes"`     // likewise for their bytes; 0 = no bound
+	Reprocess     bool      `json:"reprocess"`    // take done and quarantined files again (a backfill)
+}
+
+// BatchSettings shape the fan-out.
+type BatchSettings struct {
+	MaxFiles       int   `json:"maxFiles"`       // files per processing call; 1 to 500, default 20
+	MaxBytes       int64 `json:"maxBytes"`       // source bytes per call; default 256 MiB
+	MaxConcurrency int   `json:"maxConcurrency"` // calls at once; 1 to 1,000, default 10
+}
+
+// FailureSettings say what failing files mean.
+type FailureSettings struct {
+	MaxAttempts       int       `json:"maxAttempts"`       // then a file is quarantined; 1 to 100, default 3
+	MaxFailedFraction float64   `json:"maxFailedFraction"` // a run in which more failed is a failed run; 0 to 1, default 0.5
+	Atomicity         Atomicity `json:"atomicity"`         // "file" (default) or "run"
+}
+
+// Atomicity is what one failing file does to the others of its run.
+type Atomicity string
+
+// The two kinds: commit what succeeded, or nothing and remove the run's outputs.
+const (
+	AtomicityFile Atomicity = "file"
+	AtomicityRun  Atomicity = "run"
+)
+
+// maxConfigBytes bounds a configuration, since it travels with every batch
+// inside Step Functions' 256 KiB payloads.
+const maxConfigBytes = 32 << 10
+
+// ParseConfig reads and validates a run configuration. Its only error is
+// *InvalidConfigError, which names the field.
+func ParseConfig(raw json.RawMessage) (RunConfig, error) {
+	if len(raw) > maxConfigBytes {
+		return RunConfig{}, invalid("config", "has %d bytes; at most %d fit beside a batch in one payload", len(raw), maxConfigBytes)
+	}
+	c := RunConfig{
+		Lock:    LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 15, MaxWaitSeconds: 3600},
+		Batch:   BatchSettings{MaxFiles: 20, MaxBytes: 256 << 20, MaxConcurrency: 10},
+		Failure: FailureSettings{MaxAttempts: 3, MaxFailedFraction: 0.5, Atomicity: AtomicityFile},
+	}
+	if err := decodeStrict(raw, &c); err != nil {
+		return RunConfig{}, err
+	}
+	c.Source.Prefix, c.Destination.Prefix, c.State.Prefix = folder(c.Source.Prefix), folder(c.Destination.Prefix), folder(c.State.Prefix)
+	if err := c.validate(); err != nil {
+		return RunConfig{}, err
+	}
+	return c, nil
+}
+
+// folder makes a prefix a path: empty, or ending in one slash.
+func folder(prefix string) string {
+	if prefix == "" || strings.HasSuffix(prefix, "/") {
+		return prefix
+	}
+	return prefix + "/"
+}
+
+func (c RunConfig) validate() error {
+	if c.Pipeline == "" {
+		return invalid("pipeline", "is missing; give the pipeline a name, it appears in every log line")
+	}
+	for _, l := range []struct {
+		field string
+		at    Location
+	}{{"source", c.Source}, {"destination", c.Destination}, {"state", c.State}} {
+		if l.at.Bucket == "" {
+			return invalid(l.field+".bucket", "is missing; name the bucket")
+		}
+		if strings.ContainsAny(l.at.Bucket, "/:") {
+			return invalid(l.field+".bucket", "%q is not a bucket name; give the name alone, without s3:// or a path", l.at.Bucket)
+		}
+		if len(l.at.Prefix) > 512 {
+			return invalid(l.field+".prefix", "has %d bytes; at most 512 leave room for file names within S3's 1,024", len(l.at.Prefix))
+		}
+	}
+	if err := c.validatePlaces(); err != nil {
+		return err
+	}
+	if err := c.validateNumbers(); err != nil {
+		return err
+	}
+	if c.Failure.Atomicity != AtomicityFile && c.Failure.Atomicity != AtomicityRun {
+		return invalid("failure.atomicity", "is %q; use %q (commit what succeeded) or %q (all or nothing)", c.Failure.Atomicity, AtomicityFile, AtomicityRun)
+	}
+	if c.Failure.Atomicity == AtomicityRun && c.Selection.Reprocess {
+		return invalid("selection.reprocess", "cannot go with failure.atomicity %q: taking back the outputs of a failed run would remove those of the run before; use %q", AtomicityRun, AtomicityFile)
+	}
+	if err := c.selection().Validate(); err != nil {
+		return invalid("selection", "%v", err)
+	}
+	return nil
+}
+
+// validatePlaces keeps the three places apart: outputs or state among the
+// sources would be taken as new files, unless they are excluded (selection
+// does that for places inside the source prefix).
+func (c RunConfig) validatePlaces() error {
+	if c.State.Prefix == "" {
+		return invalid("state.prefix", "is empty; give the pipeline's state a folder of its own, such as \"lockstep/%s/\"", c.Pipeline)
+	}
+	if c.State.within(c.Destination) && c.Destination.within(c.State) {
+		return invalid("state.prefix", "is the destination prefix %q; outputs and state need folders of their own", c.Destination.Prefix)
+	}
+	if c.Destination.within(c.State) {
+		return invalid("destination.prefix", "%q lies inside the state prefix %q; move one of them", c.Destination.Prefix, c.State.Prefix)
+	}
+	if c.Source.within(c.State) {
+		return invalid("source.prefix", "%q lies inside the state prefix %q; lock and ledger would be taken for new files", c.Source.Prefix, c.State.Prefix)
+	}
+	if c.Source.within(c.Destination) {
+		return invalid("source.prefix", "%q lies inside the destination prefix %q; outputs would be taken for new files", c.Source.Prefix, c.Destination.Prefix)
+	}
+	return nil
+}
+
+func (l Location) within(other Location) bool {
+	return l.Bucket == other.Bucket && strings.HasPrefix(l.Prefix, other.Prefix)
+}
+
+func (c RunConfig) validateNumbers() error {
+	for _, n := range []struct {
+		field      string
+		value      int64
+		low, high  int64
+		meaningful string
+	}{
+		{"lock.ttlSeconds", int64(c.Lock.TTLSeconds), 10, 3600, "seconds, not milliseconds"},
+		{"lock.graceSeconds", int64(c.Lock.GraceSeconds), 0, 300, "seconds"},
+		{"lock.pollSeconds", int64(c.Lock.PollSeconds), 1, 300, "seconds"},
+		{"lock.maxWaitSeconds", int64(c.Lock.MaxWaitSeconds), 0, 43200, "seconds; an execution lives 24 hours at most"},
+		{"lock.maxWaiters", int64(c.Lock.MaxWaiters), 0, 1000, "waiting runs; 0 means no bound"},
+		{"lock.priority", int64(c.Lock.Priority), -100, 100, "higher goes first"},
+		{"selection.minAgeSeconds", int64(c.Selection.MinAgeSeconds), 0, 30 * 86400, "seconds"},
+		{"selection.maxFiles", int64(c.Selection.MaxFiles), 0, 1 << 40, "files; 0 means no bound"},
+		{"selection.maxBytes", c.Selection.MaxBytes, 0, 1 << 60, "bytes; 0 means no bound"},
+		{"selection.minFileBytes", c.Selection.MinFileBytes, 0, 1 << 60, "bytes"},
+		{"selection.maxFileBytes", c.Selection.MaxFileBytes, 0, 1 << 60, "bytes; 0 means no bound"},
+		{"batch.maxFiles", int64(c.Batch.MaxFiles), 1, 500, "files"},
+		{"batch.maxBytes", c.Batch.MaxBytes, 1, 1 << 50, "bytes"},
+		{"batch.maxConcurrency", int64(c.Batch.MaxConcurrency), 1, 1000, "processing calls at once"},
+		{"failure.maxAttempts", int64(c.Failure.MaxAttempts), 1, 100, "attempts"},
+	} {
+		if n.value < n.low || n.value > n.high {
+			return invalid(n.field, "is %d; it must be from %d to %d (%s)", n.value, n.low, n.high, n.meaningful)
+		}
+	}
+	if f := c.Failure.MaxFailedFraction; !(f >= 0 && f <= 1) {
+		return invalid("failure.maxFailedFraction", "is %v; it must be from 0 (any failure fails the run) to 1 (none does)", f)
+	}
+	return nil
+}
+
+// selection is the ledger's view of the settings: the pipeline's own state and
+// outputs are never taken as input.
+func (c RunConfig) selection() ledger.Selection {
+	s := ledger.Selection{
+		Prefix:    c.Source.Prefix,
+		Include:   c.Selection.Include,
+		Exclude:   c.Selection.Exclude,
+		MinAge:    seconds(c.Selection.MinAgeSeconds),
+		MinSize:   c.Selection.MinFileBytes,
+		MaxSize:   c.Selection.MaxFileBytes,
+		Since:     c.Selection.Since,
+		Until:     c.Selection.Until,
+		MaxFiles:  c.Selection.MaxFiles,
+		MaxBytes:  c.Selection.MaxBytes,
+		Reprocess: c.Selection.Reprocess,
+	}
+	for _, own := range []Location{c.State, c.Destination} {
+		if own.within(c.Source) {
+			s.ExcludePrefixes = append(s.ExcludePrefixes, own.Prefix)
+		}
+	}
+	return s
+}
+
+// maxTurns bounds how often a waiting run may ask: 25,000 history events at 9
+// a turn allow about 2,700.
+// Source: Step Functions quotas; one turn is a Task (5 events), a Choice (2)
+// and a Wait (2).
+const maxTurns = 2000
+
+// pollEvery is the pause between two turns: as configured, but never so short
+// that the longest allowed wait overflows the history.
+func (c RunConfig) pollEvery() time.Duration {
+	fewest := (c.Lock.MaxWaitSeconds + maxTurns - 1) / maxTurns
+	return seconds(max(c.Lock.PollSeconds, fewest))
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+func invalid(field, format string, args ...any) *InvalidConfigError {
+	return &InvalidConfigError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}

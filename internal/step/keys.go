@@ -1,0 +1,65 @@
+package step
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+)
+
+// This file builds every S3 key that the steps use; nothing else does.
+//
+//	<state.prefix>lock.json                                    the lease
+//	<state.prefix>ledger/…                                     head and segments
+//	<state.prefix>runs/<run>/<token>/manifest.json             the batches to do
+//	<state.prefix>runs/<run>/<token>/discovery.json            what the listing came to
+//	<state.prefix>runs/<run>/<token>/results/<batch>.json      what became of each
+//	<state.prefix>runs/<run>/<token>/map/…                     the Map's own result files
+//	<state.prefix>runs/<run>/<token>/summary.json              the audit record
+//	<destination.prefix><path>.<version>.parquet               an output
+//	<destination.prefix><folder>/_<file>.<version>.rejected.ndjson
+//
+// The token is part of a run's folder because a redriven execution keeps its
+// name: results of an earlier attempt must not pass for this one's. Tokens are
+// padded so that a listing shows attempts in order.
+
+func lockKey(c RunConfig) string { return c.State.Prefix + "lock.json" }
+
+func ledgerPrefix(c RunConfig) string { return c.State.Prefix + "ledger/" }
+
+// runKeys are the keys of one run at one fencing token.
+type runKeys struct{ folder string }
+
+func keysOf(c RunConfig, run string, token int64) runKeys {
+	return runKeys{fmt.Sprintf("%sruns/%s/%012d/", c.State.Prefix, run, token)}
+}
+
+func (k runKeys) manifest() string        { return k.folder + "manifest.json" }
+func (k runKeys) discovery() string       { return k.folder + "discovery.json" }
+func (k runKeys) summary() string         { return k.folder + "summary.json" }
+func (k runKeys) mapResults() string      { return k.folder + "map" } // Step Functions adds the slash
+func (k runKeys) result(batch int) string { return fmt.Sprintf("%sresults/%08d.json", k.folder, batch) }
+
+// maxKeyBytes is S3's limit on a key. Source: S3 user guide, "Naming objects".
+const maxKeyBytes = 1024
+
+// outputKey is where an output of one file at one version goes: a function of
+// these alone, so that a retry or a zombie writes the same object again. A
+// name that does not end in .parquet is an aside (rejected rows) and begins
+// with an underscore, which query engines over the prefix skip.
+func outputKey(c RunConfig, f ledger.File, name string) (string, error) {
+	relative := strings.TrimPrefix(f.Key, c.Source.Prefix)
+	version := sha256.Sum256([]byte(f.ETag))
+	folder, base := path.Split(relative)
+	if !strings.HasSuffix(name, ".parquet") {
+		base = "_" + base
+	}
+	key := fmt.Sprintf("%s%s%s.%s.%s", c.Destination.Prefix, folder, base, hex.EncodeToString(version[:6]), name)
+	if len(key) > maxKeyBytes {
+		return "", fmt.Errorf("output key for %q would have %d bytes, S3 takes %d; shorten destination.prefix or the file's name", f.Key, len(key), maxKeyBytes)
+	}
+	return key, nil
+}

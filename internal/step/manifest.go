@@ -1,0 +1,161 @@
+package step
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+)
+
+// maxBatchBytes bounds a batch as JSON: with the configuration and the rest of
+// a child's input it must stay under 256 KiB.
+// Source: Step Functions quotas, "Maximum input or output size".
+const maxBatchBytes = 192 << 10
+
+// manifestWriter spools batches as one JSON array, an element a line, so that
+// a manifest of any length is never whole in memory.
+type manifestWriter struct {
+	limits BatchSettings
+	spool  *os.File
+	out    *bufio.Writer
+
+	batch      Batch
+	batchBytes int64 // source bytes in batch
+	batchJSON  int   // its size as JSON, files only
+
+	batches int
+	files   int64
+	bytes   int64
+}
+
+func newManifestWriter(limits BatchSettings) (*manifestWriter, error) {
+	spool, err := os.CreateTemp("", "lockstep-manifest-*")
+	if err != nil {
+		return nil, fmt.Errorf("spool manifest: %w", err)
+	}
+	return &manifestWriter{limits: limits, spool: spool, out: bufio.NewWriter(spool)}, nil
+}
+
+func (w *manifestWriter) close() {
+	_ = w.spool.Close()
+	_ = os.Remove(w.spool.Name())
+}
+
+// add appends a file. One that failed before gets a batch of its own: should
+// it bring a whole call down, it takes no other file with it.
+func (w *manifestWriter) add(f ledger.Candidate) error {
+	encoded, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	full := len(w.batch.Files) >= w.limits.MaxFiles ||
+		w.batchBytes+f.Size > w.limits.MaxBytes ||
+		w.batchJSON+len(encoded) > maxBatchBytes
+	if full {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	w.files++
+	w.bytes += f.Size
+	if f.Attempts > 0 {
+		return w.write([]ledger.Candidate{f})
+	}
+	w.batch.Files = append(w.batch.Files, f)
+	w.batchBytes += f.Size
+	w.batchJSON += len(encoded) + 1
+	return nil
+}
+
+func (w *manifestWriter) flush() error {
+	if len(w.batch.Files) == 0 {
+		return nil
+	}
+	err := w.write(w.batch.Files)
+	w.batch.Files, w.batchBytes, w.batchJSON = w.batch.Files[:0], 0, 0
+	return err
+}
+
+func (w *manifestWriter) write(files []ledger.Candidate) error {
+	separator := ",\n"
+	if w.batches == 0 {
+		separator = "[\n"
+	}
+	encoded, err := json.Marshal(Batch{Number: w.batches, Files: files})
+	if err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	w.batches++
+	if _, err := w.out.WriteString(separator); err != nil {
+		return fmt.Errorf("spool manifest: %w", err)
+	}
+	if _, err := w.out.Write(encoded); err != nil {
+		return fmt.Errorf("spool manifest: %w", err)
+	}
+	return nil
+}
+
+// publish ends the array and writes it to S3. It returns the object's ETag.
+func (w *manifestWriter) publish(ctx context.Context, store Store, key string) (etag string, err error) {
+	if err := w.flush(); err != nil {
+		return "", err
+	}
+	end := "\n]\n"
+	if w.batches == 0 {
+		end = "[]\n"
+	}
+	if _, err := w.out.WriteString(end); err != nil {
+		return "", fmt.Errorf("spool manifest: %w", err)
+	}
+	if err := w.out.Flush(); err != nil {
+		return "", fmt.Errorf("spool manifest: %w", err)
+	}
+	if _, err := w.spool.Seek(0, io.SeekStart); err != nil {
+		return "", fmt.Errorf("spool manifest: %w", err)
+	}
+	written, err := store.Put(ctx, key, w.spool, "application/json", bucket.Condition{})
+	if err != nil {
+		return "", fmt.Errorf("write manifest: %w", err)
+	}
+	return written.ETag, nil
+}
+
+// readManifest calls each for every batch of the manifest that Discover wrote.
+// A manifest that has changed since (a second Discover of the same run that
+// came late) is refused: its batches are not those that were processed.
+func readManifest(ctx context.Context, store Store, ref ObjectRef, each func(Batch) error) error {
+	object, err := store.Get(ctx, ref.Key, bucket.Condition{IfMatch: ref.ETag})
+	if errors.Is(err, bucket.ErrPrecondition) {
+		return fmt.Errorf("manifest s3://%s/%s is not the one that was processed (ETag %s): another discovery of this run overwrote it; the next run repeats the work: %w", ref.Bucket, ref.Key, ref.ETag, err)
+	}
+	if err != nil {
+		return fmt.Errorf("read manifest: %w", err)
+	}
+	defer object.Body.Close()
+	decoder := json.NewDecoder(bufio.NewReader(object.Body))
+	broken := func(err error) error {
+		return fmt.Errorf("manifest s3://%s/%s is damaged: %w", ref.Bucket, ref.Key, err)
+	}
+	if _, err := decoder.Token(); err != nil { // [
+		return broken(err)
+	}
+	for decoder.More() {
+		var batch Batch
+		if err := decoder.Decode(&batch); err != nil {
+			return broken(err)
+		}
+		if err := each(batch); err != nil {
+			return err
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // ]: a cut manifest ends before it
+		return broken(err)
+	}
+	return nil
+}

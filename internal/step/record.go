@@ -1,0 +1,35 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+)
+
+// writeJSON leaves a record of the run. A repeated step writes it again.
+func (r *run) writeJSON(ctx context.Context, key string, record any) error {
+	encoded, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", key, err)
+	}
+	if _, err := r.state.Put(ctx, key, bytes.NewReader(append(encoded, '\n')), "application/json", bucket.Condition{}); err != nil {
+		return fmt.Errorf("write run record: %w", err)
+	}
+	return nil
+}
+
+// readJSON reads a record that an earlier step of the same run wrote.
+func (r *run) readJSON(ctx context.Context, key string, record any) error {
+	object, err := r.state.Get(ctx, key, bucket.Condition{})
+	if err != nil {
+		return fmt.Errorf("read run record: %w", err)
+	}
+	defer object.Body.Close()
+	if err := json.NewDecoder(object.Body).Decode(record); err != nil {
+		return fmt.Errorf("run record s3://%s/%s is damaged: %w", r.state.Name(), key, err)
+	}
+	return nil
+}
