@@ -93,6 +93,8 @@ func (l *loader) flow(f *fields) *flow {
 	g := &graph{loader: l, flow: fl, states: states}
 	if start != nil {
 		g.edge("", fl.start, start.location())
+	} else {
+		g.vague = true
 	}
 	for _, m := range states.members {
 		l.stateName(m.key, m.value)

@@ -61,15 +61,17 @@ func (s stateLoader) inputAndOutput() {
 
 // transition reads Next or End.
 func (s stateLoader) transition() {
-	s.exclusive("Next", "End")
 	next, end := s.text("Next"), s.typed("End", isBoolean)
+	ends := end != nil && end.scalar == true
+	if ends {
+		s.graph.terminal = true
+		s.exclusive("Next", "End")
+	}
 	switch {
 	case next != nil:
 		s.to.next = *next
 		s.graph.edge(s.to.name, *next, s.get("Next").location())
-	case end != nil && end.scalar == true:
-		s.graph.terminal = true
-	default:
+	case !ends:
 		s.graph.vague = true
 		if s.get("Next") == nil && (s.get("End") == nil || end != nil) {
 			s.schema(s.n.location(), "There should be one of the following fields: [Next, End]")
