@@ -16,6 +16,9 @@
 //     and function names;
 //   - nothing outlives Close, and on Linux nothing outlives a killed parent.
 //
+// AWS's time zone is UTC and so is that of the functions; this process may live
+// in any.
+//
 // It is the only package that knows an emulator: kumo
 // (github.com/sivchari/kumo), which runs inside this process.
 //
@@ -43,16 +46,24 @@
 //     ListObjectsV2 without delimiter. Anything else (multipart, copy, versioning)
 //     is refused with NotImplemented, never guessed. DELETE ignores conditions.
 //     No policy, no encryption and no checksum is enforced, and it never throttles.
-//     A listing costs the whole bucket for each page.
+//     A listing sorts the whole bucket for each page (100,000 objects take some ten
+//     seconds).
 //   - Objects stay in memory until the process ends, also after Close.
 //     Do not set KUMO_DATA_DIR: kumo would write them to disk.
 //   - Lambda never refuses for want of concurrency: where AWS scales out, an
 //     invocation beyond Function.Concurrency waits in line. Waiting is not part of
 //     the function's time, but of the state's TimeoutSeconds.
+//   - A process is used again from when it asks for more work, a moment after its
+//     answer: an invocation in that moment starts another one, up to Concurrency.
+//   - A process has 30 s to start, where Lambda gives 10 s.
 //   - A process is not frozen between invocations, memory is not limited, and
 //     payloads are not measured (the interpreter enforces its 256 KiB).
 //   - The function's time counts from the moment its process takes the request;
 //     a cold start is outside it.
+//   - Only executions that StartExecution began are told to the status-change
+//     rule; those of a Map Run are not. Only ABORTED, TIMED_OUT and FAILED are told.
+//   - Step Functions has no operation that writes: executions are started and
+//     aborted in this process.
 //   - Permissions, log groups and schedules do not exist.
 //   - Outside Linux a parent that is killed (not closed) leaves its function
 //     processes running until they next poll, find no server, and exit.
