@@ -15,7 +15,10 @@ import (
 
 // commands is the command line: one struct per verb.
 type commands struct {
-	ASL aslCommands `cmd:"" name:"asl" help:"Run and check state machines written in the Amazon States Language."`
+	Demo demoCommand `cmd:"" help:"Watch two runs take turns over real files, on this machine."`
+	ASL  aslCommands `cmd:"" name:"asl" help:"Run and check state machines written in the Amazon States Language."`
+
+	Function functionCommand `cmd:"" hidden:"" help:"Serve one function of the pipeline to a Lambda runtime."`
 }
 
 // A console is where a command reads and writes: results on Out, everything else on Err.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,21 +84,21 @@ func TestAbortKeepsErrorAndCause(t *testing.T) {
 
 func TestAbortTellsTheFunctionThatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		returned := false
+		var returned atomic.Bool
 		e := start(t, calling, "{}", asl.Config{Lambda: lambda(func(ctx context.Context, _ asl.Call) (asl.Invocation, error) {
 			<-ctx.Done()
 			time.Sleep(time.Second) // a function is slow to notice
-			returned = true
+			returned.Store(true)
 			return asl.Invocation{}, ctx.Err()
 		})})
 		synctest.Wait()
 		e.Abort("", "")
 		<-e.Ended()
-		if returned {
+		if returned.Load() {
 			t.Error("the status waited for the function")
 		}
 		e.Wait()
-		if !returned {
+		if !returned.Load() {
 			t.Error("Wait did not")
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,9 +77,9 @@ func TestAnExceededToleranceStopsTheOthers(t *testing.T) {
 
 func TestAbortingTheParentAbortsTheMapRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		called := 0
+		var called atomic.Int32
 		e := start(t, distributed(`"MaxConcurrency":2,`), `[1,2,3]`, asl.Config{Lambda: lambda(func(ctx context.Context, _ asl.Call) (asl.Invocation, error) {
-			called++
+			called.Add(1)
 			<-ctx.Done()
 			return asl.Invocation{}, ctx.Err()
 		})})
@@ -92,8 +93,8 @@ func TestAbortingTheParentAbortsTheMapRun(t *testing.T) {
 		if d := run.Describe(); d.Status != asl.StatusAborted || d.ExecutionCounts.Aborted != 2 || d.ExecutionCounts.Pending != 1 {
 			t.Errorf("%+v", d)
 		}
-		if called != 2 {
-			t.Errorf("%d functions were called", called)
+		if n := called.Load(); n != 2 {
+			t.Errorf("%d functions were called", n)
 		}
 		if got := compact(t, run.Children()[0]); got[len(got)-1] != "ABORTED" {
 			t.Errorf("the child ended %s", got[len(got)-1])
