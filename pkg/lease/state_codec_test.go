@@ -79,6 +79,7 @@ func TestDecoderRefusesWhatItCannotVouchFor(t *testing.T) {
 		{"no fields", `{}`, "schema is 0"},
 		{"newer schema", edit(`"schema":1`, `"schema":2`), "schema is 2"},
 		{"no last token", edit(`"lastToken":42,`, ``), "lastToken"},
+		{"no last token in a free lock", `{"schema":1,"limit":1,"holders":[],"waiters":[],"events":[],"nonce":"n"}`, "lastToken"},
 		{"null last token", edit(`"lastToken":42`, `"lastToken":null`), "lastToken"},
 		{"fractional token", edit(`"lastToken":42`, `"lastToken":42.5`), "not a lock document"},
 		{"huge token", edit(`"lastToken":42`, `"lastToken":9007199254740992`), "lastToken"},

@@ -53,6 +53,26 @@ func TestALateFirstAttemptAndItsRepeatAreOneWrite(t *testing.T) {
 	})
 }
 
+// Rule 6: the same for a write that cannot be made twice. Were the repeat
+// another body, it would find nobody to break.
+func TestALateBreakAndItsRepeatAreOneBreak(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.try(w.lock(lease.Config{TTL: time.Hour}), "P1")
+		operator, line := w.client(lease.Config{})
+		late, land := leasetest.Late()
+		line.OnSwap(late, func(_ context.Context, do func() (lease.Reading, error)) (lease.Reading, error) {
+			if err := land(); err != nil {
+				w.Errorf("the late attempt: %v", err)
+			}
+			return do()
+		})
+		if err := operator.Break(w.Context(), lease.BreakRequest{Holder: "P1", By: "ana", Reason: "dead"}); err != nil {
+			w.Error(err)
+		}
+		w.holder("")
+	})
+}
+
 // Rule 6: an attempt that lands after its repeat meets another version.
 func TestAnAttemptThatLandsAfterItsRepeatDoesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -173,6 +173,42 @@ func TestTroubleOnTheWireIsOvercome(t *testing.T) {
 	}
 }
 
+// What S3 answers to a PUT, in the register's terms.
+func TestAnswersToAPut(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer s3test.Failure
+		want   error
+	}{
+		{"412", s3test.Answer(412, "PreconditionFailed"), lease.ErrConflict},
+		{"409", s3test.Answer(409, "ConditionalRequestConflict"), lease.ErrConflict},
+		{"404", s3test.Answer(404, "NoSuchKey"), lease.ErrConflict},
+		{"403", s3test.Answer(403, "AccessDenied"), lease.ErrRefused},
+		{"no bucket", s3test.Answer(404, "NoSuchBucket"), lease.ErrRefused},
+		{"429", s3test.Answer(429, "TooManyRequests"), lease.ErrUncertain},
+		{"500", s3test.Answer(500, "InternalError"), lease.ErrUncertain},
+		{"501", s3test.Answer(501, "NotImplemented"), lease.ErrUncertain},
+		{"503", s3test.Answer(503, "SlowDown"), lease.ErrUncertain},
+		{"skewed clock", s3test.Answer(403, "RequestTimeTooSkewed"), lease.ErrUncertain},
+		{"none", s3test.LoseReply, lease.ErrUncertain},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onTheWire(t, func(w *wire) {
+				w.failPuts(c.answer)
+				_, err := register(w, client(w, w.server)).Swap(w.Context(), `"etag"`, []byte("value"))
+				for _, kind := range []error{lease.ErrConflict, lease.ErrRefused, lease.ErrUncertain} {
+					if errors.Is(err, kind) != (kind == c.want) {
+						w.Errorf("%v is %q: %v", err, kind, errors.Is(err, kind))
+					}
+				}
+				if n := len(w.server.Requests("put")); n != 1 {
+					w.Errorf("sent %d times", n)
+				}
+			})
+		})
+	}
+}
+
 // Case 14 on the wire: the delayed PUT of a release meets 412.
 func TestADelayedReleaseLeavesTheNewHolderAlone(t *testing.T) {
 	onTheWire(t, func(w *wire) {
