@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Severity of a [Diagnostic]. Only errors are found here.
-const SeverityError = "ERROR"
+// severityError is that of every diagnostic: AWS also has warnings, this package has none.
+const severityError = "ERROR"
 
 // Codes of diagnostics. All but the last are those of ValidateStateMachineDefinition.
 const (
-	CodeJSON       = "INVALID_JSON_DESCRIPTION"
-	CodeSchema     = "SCHEMA_VALIDATION_FAILED"
-	CodeTarget     = "MISSING_TRANSITION_TARGET"
-	CodeEnd        = "MISSING_END_STATE"
-	CodeDuplicate  = "DUPLICATE_STATE_NAME"
-	CodeStateName  = "INVALID_STATE_NAME"
-	CodeLabel      = "INVALID_LABEL_NAME"
-	CodeSameLabel  = "DUPLICATE_LABEL_NAME"
-	CodeNotOffered = "NOT_EXECUTED" // AWS would accept it, this interpreter does not execute it
+	CodeJSON        = "INVALID_JSON_DESCRIPTION"
+	CodeSchema      = "SCHEMA_VALIDATION_FAILED"
+	CodeTarget      = "MISSING_TRANSITION_TARGET"
+	CodeEnd         = "MISSING_END_STATE"
+	CodeDuplicate   = "DUPLICATE_STATE_NAME"
+	CodeStateName   = "INVALID_STATE_NAME"
+	CodeLabel       = "INVALID_LABEL_NAME"
+	CodeSameLabel   = "DUPLICATE_LABEL_NAME"
+	CodeNotExecuted = "NOT_EXECUTED" // AWS would accept it, this interpreter does not execute it
 )
 
 // A Diagnostic is one reason to refuse a definition, in the form of ValidateStateMachineDefinition.
@@ -78,7 +78,7 @@ func (d *diagnoses) report(code, location, format string, args ...any) {
 }
 
 func (d *diagnoses) add(one Diagnostic) {
-	one.Severity = SeverityError
+	one.Severity = severityError
 	*d = append(*d, one)
 }
 
@@ -100,5 +100,5 @@ func (d *diagnoses) oneOf(location string, fields ...string) {
 }
 
 func (d *diagnoses) notExecuted(location, format string, args ...any) {
-	d.report(CodeNotOffered, location, format, args...)
+	d.report(CodeNotExecuted, location, format, args...)
 }

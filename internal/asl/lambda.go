@@ -112,13 +112,3 @@ func (m *Machine) splitFunction(name string) (arn, qualifier string) {
 	}
 	return fmt.Sprintf("arn:aws:lambda:%s:%s:function:%s", region, account, parts[0]), qualifier
 }
-
-// Objects is the S3 that ItemReader and ResultWriter use.
-type Objects interface {
-	// Get returns an object's content; an error that tells [ErrNoObject] says that there is none.
-	Get(ctx context.Context, bucket, key string) ([]byte, error)
-	Put(ctx context.Context, bucket, key string, body []byte) error
-}
-
-// ErrNoObject tells of an object or a bucket that does not exist.
-var ErrNoObject = errors.New("no such object")

@@ -75,24 +75,16 @@ func (l *loader) machine(top *node) *Definition {
 
 // flow loads the states of a machine, a branch or an item processor, whose other fields the caller asks for.
 func (l *loader) flow(f *fields) *flow {
-	start, states := f.get("StartAt"), f.get("States")
-	// AWS lists States first.
-	if !f.required("States", "StartAt") {
-		if states == nil {
-			return nil
-		}
-	}
-	fl := &flow{states: map[string]*state{}}
-	if s := f.text("StartAt"); s != nil {
-		fl.start = *s
-	}
-	if states.kind != isObject {
-		l.expected(states, string(isObject))
+	f.required("States", "StartAt") // in the order of AWS
+	start, states := f.text("StartAt"), f.typed("States", isObject)
+	if states == nil {
 		return nil
 	}
+	fl := &flow{states: map[string]*state{}}
 	g := &graph{loader: l, flow: fl, states: states}
 	if start != nil {
-		g.edge("", fl.start, start.location())
+		fl.start = *start
+		g.edge("", fl.start, f.get("StartAt").location())
 	} else {
 		g.vague = true
 	}

@@ -28,13 +28,7 @@ func (w distributedMap) run(c *chain, raw any) (any, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return c.retrying(raw, func() (any, error) {
-		result, err := w.attempt(c, effective)
-		if err != nil {
-			return nil, err
-		}
-		return c.finish(raw, result)
-	})
+	return c.retrying(raw, func() (any, error) { return w.attempt(c, effective) })
 }
 
 func (distributedMap) failed(c *chain) error { return c.append(MapStateFailed, nil) }

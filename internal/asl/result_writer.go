@@ -132,10 +132,11 @@ func (e *Execution) asRecord() any {
 
 // result is what stands for the child in the array that is the result of a Map without ResultWriter.
 func (e *Execution) result() any {
-	if e.Status() != StatusSucceeded {
+	d := e.Describe()
+	if d.Status != StatusSucceeded {
 		return e.asRecord()
 	}
-	v, err := payload.Decode([]byte(*e.output))
+	v, err := payload.Decode([]byte(*d.Output))
 	if err != nil {
 		panic("asl: an output that this package encoded does not decode: " + err.Error())
 	}

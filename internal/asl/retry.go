@@ -1,7 +1,6 @@
 package asl
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -63,13 +62,15 @@ type compound interface {
 }
 
 // retrying makes attempts until one succeeds, a failure is not retried, or its retrier is used up; then Catch is asked.
-// An attempt returns the state's output; next is that of the state, or of the catcher.
+// An attempt returns the state's result; next is the state that follows this one, or the catcher.
 func (c *chain) retrying(raw any, attempt func() (any, error)) (output any, next string, err error) {
 	used := make([]int, len(c.state.retry))
 	for {
-		output, err = attempt()
+		result, err := attempt()
 		if err == nil {
-			return output, c.state.next, nil
+			if output, err = c.finish(raw, result); err == nil {
+				return output, c.state.next, nil
+			}
 		}
 		err = c.failed(err)
 		f, ok := err.(*failure)
@@ -100,15 +101,7 @@ func (c *chain) catch(raw any, f *failure) (output any, next string, err error) 
 	for _, catcher := range c.state.catch {
 		if matches(catcher.errorEquals, f) {
 			output, err := catcher.resultPath.insert(raw, f.caught())
-			if err != nil {
-				var conflict *failure
-				if errors.As(c.failed(err), &conflict) {
-					conflict.terminal = true
-					err = conflict
-				}
-				return nil, "", err
-			}
-			return output, catcher.next, nil
+			return output, catcher.next, err
 		}
 	}
 	return nil, "", f

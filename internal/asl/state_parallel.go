@@ -14,13 +14,7 @@ func (w parallelWork) run(c *chain, raw any) (any, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return c.retrying(raw, func() (any, error) {
-		result, err := w.attempt(c, arguments)
-		if err != nil {
-			return nil, err
-		}
-		return c.finish(raw, result)
-	})
+	return c.retrying(raw, func() (any, error) { return w.attempt(c, arguments) })
 }
 
 func (parallelWork) failed(c *chain) error { return c.append(ParallelStateFailed, nil) }

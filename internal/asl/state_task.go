@@ -21,13 +21,7 @@ func (w taskWork) run(c *chain, raw any) (any, string, error) {
 		return nil, "", err
 	}
 	c.retries = new(int)
-	return c.retrying(raw, func() (any, error) {
-		result, err := w.attempt(c, effective)
-		if err != nil {
-			return nil, err
-		}
-		return c.finish(raw, result)
-	})
+	return c.retrying(raw, func() (any, error) { return w.attempt(c, effective) })
 }
 
 // A task is one attempt, as one of the two ways to call a function shows it.
