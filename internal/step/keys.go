@@ -26,7 +26,8 @@ import (
 // name: results of an earlier attempt must not pass for this one's. Tokens are
 // padded so that a listing shows attempts in order.
 
-func lockKey(c RunConfig) string { return c.State.Prefix + "lock.json" }
+// LockKey is the key of the pipeline's lock in its state bucket.
+func LockKey(c RunConfig) string { return c.State.Prefix + "lock.json" }
 
 func ledgerPrefix(c RunConfig) string { return c.State.Prefix + "ledger/" }
 
@@ -48,13 +49,13 @@ const maxKeyBytes = 1024
 
 // outputKey is where an output of one file at one version goes: a function of
 // these alone, so that a retry or a zombie writes the same object again. A
-// name that does not end in .parquet is an aside (rejected rows) and begins
+// name that does not end in "parquet" is an aside (rejected rows) and begins
 // with an underscore, which query engines over the prefix skip.
 func outputKey(c RunConfig, f ledger.File, name string) (string, error) {
 	relative := strings.TrimPrefix(f.Key, c.Source.Prefix)
 	version := sha256.Sum256([]byte(f.ETag))
 	folder, base := path.Split(relative)
-	if !strings.HasSuffix(name, ".parquet") {
+	if !strings.HasSuffix(name, "parquet") {
 		base = "_" + base
 	}
 	key := fmt.Sprintf("%s%s%s.%s.%s", c.Destination.Prefix, folder, base, hex.EncodeToString(version[:6]), name)

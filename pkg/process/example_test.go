@@ -44,6 +44,6 @@ func Example() {
 	// Output:
 	// rejected.ndjson
 	// {"record":2,"line":3,"reason":"its number of fields is 1, the header's is 2","raw":"2012-01-02"}
-	// part.parquet
+	// parquet
 	// 2 rows, 1 rejected
 }

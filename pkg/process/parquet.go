@@ -9,7 +9,7 @@ import (
 
 const (
 	// OutputName is the Parquet output of a file.
-	OutputName = "part.parquet"
+	OutputName = "parquet"
 	// RejectedName is the output that keeps a file's rejected records, published
 	// before [OutputName]: one JSON object a line, with the record's number and
 	// first line (both from 1), the reason, and its text as "raw", or as
