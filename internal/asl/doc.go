@@ -38,4 +38,9 @@
 //   - With ResultWriter, files are written whether the Map Run succeeds or fails, but not when it is aborted.
 //   - A distributed Map runs at most 10,000 children at a time, as AWS does; an inline Map has no such limit.
 //   - EXPRESS children run exactly once; unlike on AWS their history can be read.
+//   - A MaxItemsPath that is no whole number, and Parameters of a reader or writer that find nothing, fail before there is
+//     a Map Run; the test manifest of a ResultWriter is written after MapRunStarted and before the items are read.
+//   - A negative MaxConcurrencyPath is States.Runtime.
+//   - The causes of States.ItemReaderFailed for a missing object, or one that is not JSON, are our own words.
+//   - A reply that is not JSON is Lambda.Unknown, and any other trouble of a Lambda implementation Lambda.SdkClientException.
 package asl

@@ -27,11 +27,12 @@ type Immediate interface {
 
 // A Call is one attempt of a Task state to have its function run.
 type Call struct {
-	ExecutionARN string
-	State        string // the state's name
-	FunctionARN  string // without qualifier
-	Qualifier    string // version or alias; "" is $LATEST
-	Payload      []byte // JSON
+	ExecutionARN  string
+	State         string // the state's name
+	FunctionARN   string // without qualifier
+	Qualifier     string // version or alias; "" is $LATEST
+	ClientContext string // as the state gives it; "" is none
+	Payload       []byte // JSON
 }
 
 // Function is the name of the function: the last part of its ARN.

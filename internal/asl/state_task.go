@@ -180,9 +180,10 @@ func (w taskWork) task(c *chain, arguments any) (task, error) {
 	if q, ok := object["Qualifier"].(string); ok {
 		qualifier = q
 	}
+	clientContext, _ := object["ClientContext"].(string)
 	return invokeTask{
 		parameters: payload.Encode(arguments), region: m.cfg.Region, tail: object["LogType"] == "Tail", rnd: m.rnd, now: c.exec.sched.now,
-		to: Call{FunctionARN: arn, Qualifier: qualifier, Payload: invokePayload(object)},
+		to: Call{FunctionARN: arn, Qualifier: qualifier, ClientContext: clientContext, Payload: invokePayload(object)},
 	}, nil
 }
 
