@@ -13,9 +13,10 @@
 //
 // # Time
 //
-// A [Machine] runs in real time, or, with Config.Simulated, in a time that jumps from one timer to the next as soon
-// as nothing is left to do. Simulated time serves definitions whose functions answer at once: an hour of waiting
-// takes no time, yet every timestamp and time-out is as if it had. Config.WaitScale shortens the waiting in both.
+// A [Machine] runs in real time, or, with Config.Simulated, in a time that jumps from one timer to the next as soon as
+// nothing is left to do. Config.WaitScale shortens the waiting in both. In real time it leaves time-outs alone, since
+// real functions take real time. In simulated time it is how long the jumps themselves take: with a scale of 0 an hour
+// of waiting takes no time, yet every timestamp and time-out is as if it had.
 //
 // # Order
 //
