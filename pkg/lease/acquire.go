@@ -20,7 +20,7 @@ func (l *Lock) TryAcquire(ctx context.Context, owner string) (Grant, error) {
 	}
 	g, err := t.take(ctx, true)
 	if err != nil {
-		t.abandon(ctx, err)
+		t.abandon(ctx)
 		return Grant{}, l.fail("try", err)
 	}
 	if t.said.decision != Held {
@@ -63,9 +63,9 @@ func (l *Lock) Ask(ctx context.Context, owner string) (Answer, error) {
 type turn struct {
 	lock  *Lock
 	asks  asking
-	said  asked
-	view  view  // in which it was said
-	maybe int64 // the token of the last grant that was sent
+	said  asked    // the last answer that is certain
+	view  view     // in which it was said
+	maybe []string // nonces of the writes since whose fate is not known
 }
 
 func (l *Lock) newTurn(ctx context.Context, owner string, queue bool) (*turn, error) {
@@ -90,18 +90,18 @@ func (t *turn) take(ctx context.Context, fromMemory bool) (Grant, error) {
 		start = &v
 	}
 	for {
-		v, err := l.apply(ctx, start, l.newPace(l.cfg.Patience), sound(func(d document, now time.Time) (document, bool) {
-			next, said, write := ask(d, t.asks, now)
-			t.said = said
-			if said.decision == Held && said.fresh {
-				t.maybe = said.mine.Token
-			}
+		var said asked
+		v, err := l.apply(ctx, start, l.newPace(l.cfg.Patience), sound(func(d document, now time.Time) (next document, write bool) {
+			next, said, write = ask(d, t.asks, now)
 			return next, write
 		}))
+		if errors.Is(err, ErrUncertain) {
+			t.maybe = append(t.maybe, v.doc.Nonce)
+		}
 		if err != nil {
 			return Grant{}, err
 		}
-		t.view = v
+		t.said, t.view, t.maybe = said, v, nil
 		if t.said.decision != Held {
 			if t.said.fresh && t.said.decision == Wait {
 				l.log.Info("queued for the lock", "owner", t.asks.owner, "position", t.said.position)
@@ -140,24 +140,25 @@ func (t *turn) pause() time.Duration {
 	return pause
 }
 
-// abandon gives back what a failed attempt may have taken: the grant, if its
-// write landed after all, and the place in the queue. Where the last write may
-// still be under way, the document is written even if it shows nothing to give
-// back, because the late write then meets another version.
-func (t *turn) abandon(ctx context.Context, why error) {
+// abandon gives back what a failed attempt took or may have taken: the grant,
+// and the place in the queue. Where the last write may still be under way, the
+// document is written even if it shows nothing to give back, because the late
+// write then meets another version.
+func (t *turn) abandon(ctx context.Context) {
 	l := t.lock
-	late := errors.Is(why, ErrUncertain)
-	if !late && t.said.decision != Wait {
+	had := t.said.decision == Held && t.said.fresh
+	if !had && len(t.maybe) == 0 && t.said.decision != Wait {
 		return
 	}
 	ctx, cancel := outlive(ctx, l.cfg.Cleanup)
 	defer cancel()
 	_, err := l.apply(ctx, nil, l.newPace(l.cfg.Cleanup), sound(func(d document, now time.Time) (document, bool) {
-		write := late
-		if t.maybe != 0 && late {
-			var gone left
-			d, gone = release(d, leaving{owner: t.asks.owner, token: t.maybe, reason: "the acquire was given up"}, now)
-			write = write || gone.held
+		write := len(t.maybe) > 0
+		// The same owner may have got the same token by another call, which is
+		// none of this one's business: the grant must be by this call's write.
+		if h, i := d.holderOf(t.asks.owner); i >= 0 && (had && h.Token == t.said.mine.Token || d.granted(h, t.maybe)) {
+			d, _ = release(d, leaving{owner: h.Owner, token: h.Token, reason: "the acquire was given up"}, now)
+			write = true
 		}
 		if t.asks.queue {
 			var gone bool
@@ -168,7 +169,7 @@ func (t *turn) abandon(ctx context.Context, why error) {
 	}))
 	if err != nil {
 		l.log.Warn("could not clean up after a given-up acquire; what it took will expire",
-			"owner", t.asks.owner, "token", t.maybe, "error", err)
+			"owner", t.asks.owner, "error", err)
 	}
 }
 
@@ -208,7 +209,7 @@ func (l *Lock) Acquire(ctx context.Context, owner string) (Grant, error) {
 
 func (t *turn) giveUp(ctx context.Context, err error, began Instant) error {
 	waited := t.lock.cfg.Clock.Read().Mono - began.Mono
-	t.abandon(ctx, err)
+	t.abandon(ctx)
 	switch {
 	case ctx.Err() == nil:
 		return err

@@ -154,6 +154,13 @@ func (d document) seal(nonce string) document {
 	return d
 }
 
+// granted reports whether h was granted by a write sealed with one of nonces.
+func (d document) granted(h holder, nonces []string) bool {
+	return slices.ContainsFunc(d.Events, func(e Event) bool {
+		return e.Kind == Granted && e.Token == h.Token && slices.Contains(nonces, e.Write)
+	})
+}
+
 // carries reports whether the write that was sealed with nonce is part of the
 // document's history, as far as it remembers.
 func (d document) carries(nonce string) bool {

@@ -28,7 +28,7 @@ func sound(c func(d document, now time.Time) (document, bool)) change {
 // start saves a request; but a change that would not be written from memory is
 // tried again on what is read, so that no refusal is based on memory. An error
 // that wraps ErrUncertain means that the last write may have landed, or may
-// still land.
+// still land; the view has the document that it was to leave.
 func (l *Lock) apply(ctx context.Context, start *view, p *pace, c change) (view, error) {
 	v := start
 	for {
@@ -82,17 +82,17 @@ func (l *Lock) swap(ctx context.Context, v view, next document, p *pace) (view, 
 			return done, true, nil
 		case errors.Is(err, ErrConflict):
 		case errors.Is(err, ErrRefused):
-			return view{}, false, doubt(uncertain, err)
+			return view{doc: next}, false, doubt(uncertain, err)
 		default:
 			uncertain = true
 		}
 		if err := p.pause(ctx, err); err != nil {
-			return view{}, false, doubt(uncertain, err)
+			return view{doc: next}, false, doubt(uncertain, err)
 		}
 		back, err := l.load(ctx, p)
 		switch {
 		case err != nil:
-			return view{}, false, doubt(uncertain, err)
+			return view{doc: next}, false, doubt(uncertain, err)
 		case back.bad == nil && back.doc.carries(nonce):
 			return back, true, nil
 		case back.version != v.version:
@@ -170,7 +170,8 @@ func (l *Lock) get(ctx context.Context) (view, error) {
 }
 
 // attempt is how long one request may take: a hung connection must leave time
-// for others before the lease ends.
+// for another before the lease, or the cleanup, ends. Giving up early is safe:
+// the request is read back or sent again as it was.
 func (l *Lock) attempt() time.Duration {
-	return min(max(l.cfg.TTL/6, time.Second), 10*time.Second)
+	return min(max(l.cfg.TTL/6, time.Second), 3*time.Second)
 }

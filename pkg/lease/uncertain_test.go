@@ -251,6 +251,22 @@ func TestAGivenUpAcquireGivesBackWhatLanded(t *testing.T) {
 	})
 }
 
+// The write landed in an outage which the acquire did not outlive.
+func TestAnAcquireGivenUpAfterAnOutageGivesBackWhatLanded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		l, line := w.client(lease.Config{})
+		ctx := w.within(time.Minute)
+		line.OnSwap(func(c context.Context, do func() (lease.Reading, error)) (lease.Reading, error) {
+			line.Always(leasetest.Hung)
+			return leasetest.LostReply(c, do)
+		})
+		time.AfterFunc(time.Minute+time.Second, func() { line.Always(nil) }) // in time for the cleanup
+		_, err := l.Acquire(ctx, "P1")
+		w.is(err, context.DeadlineExceeded)
+		w.holder("")
+	})
+}
+
 // A repeated acquire that is given up leaves alone what the owner had before.
 func TestAGivenUpRepeatLeavesTheEarlierGrantAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -265,6 +281,38 @@ func TestAGivenUpRepeatLeavesTheEarlierGrantAlone(t *testing.T) {
 		_, err := l.TryAcquire(ctx, "P1")
 		w.is(err, context.Canceled)
 		w.holder("P1")
+	})
+}
+
+// Two processes ask for the same owner; the one that gives up must not take
+// what the other got, although it bears the name and the token it asked for.
+func TestAGivenUpAcquireLeavesItsTwinsGrantAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		l, line := w.client(lease.Config{})
+		ctx, cancel := context.WithCancel(w.Context())
+		line.OnSwap(func(c context.Context, do func() (lease.Reading, error)) (lease.Reading, error) {
+			defer cancel()
+			w.try(w.lock(lease.Config{}), "P1")
+			return leasetest.LostRequest(c, do)
+		})
+		_, err := l.TryAcquire(ctx, "P1")
+		w.is(err, context.Canceled)
+		w.holder("P1")
+	})
+}
+
+// The grant landed, but so late that it had to be renewed, and that failed.
+func TestAGrantThatCannotBeMadeGoodIsGivenBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		clock := leasetest.NewClock(0)
+		l, line := w.client(lease.Config{Clock: clock})
+		w.release(l, w.try(l, "P1"))
+		time.Sleep(40 * time.Second)
+		clock.StepMono(-40 * time.Second)
+		line.OnSwap(leasetest.Slow(0), leasetest.Refused)
+		_, err := l.TryAcquire(w.Context(), "P2")
+		w.is(err, lease.ErrRefused)
+		w.holder("")
 	})
 }
 

@@ -101,6 +101,20 @@ func TestAnAcquireThatGetsNoAnswerInTimeSaysSo(t *testing.T) {
 	})
 }
 
+// An answer that never became certain names nobody, least of all the asker.
+func TestATimeoutInTheMiddleOfTheWriteDoesNotNameTheAsker(t *testing.T) {
+	inWorld(t, func(w *world) {
+		l, line := w.client(lease.Config{})
+		line.OnSwap(leasetest.Hung)
+		_, err := l.Acquire(w.within(5*time.Second), "P1")
+		var timeout *lease.TimeoutError
+		if !errors.As(err, &timeout) || len(timeout.Holders) != 0 {
+			w.Errorf("error %v", err)
+		}
+		w.holder("")
+	})
+}
+
 func TestAWaiterOutlivesAnOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		holder := w.lock(lease.Config{TTL: time.Hour})
