@@ -105,7 +105,7 @@ func TestAnAcquireThatGetsNoAnswerInTimeSaysSo(t *testing.T) {
 func TestATimeoutInTheMiddleOfTheWriteDoesNotNameTheAsker(t *testing.T) {
 	inWorld(t, func(w *world) {
 		l, line := w.client(lease.Config{})
-		line.OnSwap(leasetest.Hung)
+		line.OnSwap(leasetest.Hung, leasetest.Hung)
 		_, err := l.Acquire(w.within(5*time.Second), "P1")
 		var timeout *lease.TimeoutError
 		if !errors.As(err, &timeout) || len(timeout.Holders) != 0 {
