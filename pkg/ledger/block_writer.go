@@ -34,7 +34,7 @@ type blockWriter struct {
 func newBlockWriter() (*blockWriter, error) {
 	// One block is far below any window; the default would allocate megabytes.
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10),
-		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderCRC(false))
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return nil, err
 	}

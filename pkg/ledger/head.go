@@ -3,9 +3,7 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"time"
 )
@@ -127,9 +125,6 @@ func decodeHead(body []byte, object string) (Head, error) {
 	strict.DisallowUnknownFields()
 	if err := strict.Decode(&h); err != nil {
 		return damaged(err.Error())
-	}
-	if _, err := strict.Token(); !errors.Is(err, io.EOF) {
-		return damaged("it goes on after its end")
 	}
 	if err := h.check(); err != nil {
 		return damaged(err.Error())

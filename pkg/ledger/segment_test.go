@@ -157,6 +157,82 @@ func TestLostOrSwappedBlockIsDamaged(t *testing.T) {
 	}
 }
 
+// A segment whose checksums are right and whose parts contradict each other.
+func TestIndexAndFooterThatContradictTheBlocksAreDamage(t *testing.T) {
+	for name, lie := range map[string]func(w *segmentWriter){
+		"index counts one block more": func(w *segmentWriter) { w.index.blocks++ },
+		"index misses an entry":       func(w *segmentWriter) { w.index.entries = w.index.entries[:len(w.index.entries)-1] },
+		"index ends with another key": func(w *segmentWriter) { w.last = []byte("zzz") },
+		"footer counts another row":   func(w *segmentWriter) { w.stats.rows++ },
+		"footer counts another mark":  func(w *segmentWriter) { w.stats.gone++ },
+		"index is elsewhere":          func(w *segmentWriter) { w.stats.bytes++ },
+	} {
+		var body bytes.Buffer
+		w, err := newSegmentWriter(&body, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"a", "b"} {
+			if err := w.add(&record{key: []byte(key), outcome: Done}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lie(w)
+		if _, err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = decode(&body)
+		wantDamaged(t, name, err)
+	}
+}
+
+// A block whose header and columns disagree, as no writer writes it.
+func TestBlockThatDoesNotAddUpIsRefused(t *testing.T) {
+	w, err := newBlockWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newBlockReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.unpacker.Close()
+	build := func(rows, size int, sums ...byte) []byte {
+		for _, key := range []string{"a", "b"} {
+			if err := w.add(&record{key: []byte(key), tag: parseTag(md5Tag(1)), outcome: Done}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		payload := w.finish() // begins with three bytes: rows, raw, and packed length
+		payload[0] += byte(rows)
+		payload[1] += byte(size)
+		return append(payload, sums...)
+	}
+	read := func(payload []byte) error {
+		*b = blockReader{unpacker: b.unpacker}
+		if err := b.load(payload); err != nil {
+			return err
+		}
+		for b.left > 0 {
+			if err := b.next(&record{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := read(build(0, 0)); err != nil {
+		t.Fatalf("a good block: %v", err)
+	}
+	for name, payload := range map[string][]byte{
+		"a row more": build(1, 0), "a row less": build(-1, 0), "a byte more": build(0, 1), "a byte less": build(0, -1),
+		"an ETag too many": build(0, 0, make([]byte, 16)...), "rows 0": build(-2, 0), "nothing": nil,
+	} {
+		if read(payload) == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
 func TestCutConnectionIsNotDamage(t *testing.T) {
 	body := encode(t, 4, sampleRows()...)
 	cause := errors.New("connection reset")

@@ -92,8 +92,9 @@ func (l *Ledger) swap(ctx context.Context, from version, apply edit) (Head, erro
 	}
 }
 
+// worthRetrying: 412 asks for another look at the head; 409 is transient.
 func worthRetrying(err error) bool {
-	return errors.Is(err, bucket.ErrPrecondition) || errors.Is(err, bucket.ErrConflict) || bucket.Transient(err)
+	return errors.Is(err, bucket.ErrPrecondition) || bucket.Transient(err)
 }
 
 func (l *Ledger) put(ctx context.Context, from version, next Head) error {

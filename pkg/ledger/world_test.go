@@ -1,0 +1,412 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+)
+
+var (
+	worldSeed  = flag.Uint64("world.seed", 0, "seed of the one world to run; 0 runs many")
+	worldSteps = flag.Int("world.steps", 150, "steps a world")
+	worlds     = flag.Int("worlds", 15, "how many worlds to run")
+)
+
+// TestEveryVersionIsDoneExactlyOnce runs random worlds against an oracle: files
+// arrive, change and vanish, at late and at equal times; files fail; replies
+// are lost, requests refused, runs killed between any two requests; runs whose
+// lease was stolen wake up and commit; listings break off. After every step
+// the ledger must hold exactly what its commits say, and in the end every
+// version that stayed is done once or quarantined.
+func TestEveryVersionIsDoneExactlyOnce(t *testing.T) {
+	seeds := []uint64{*worldSeed}
+	if *worldSeed == 0 {
+		seeds = seeds[:0]
+		for range *worlds {
+			seeds = append(seeds, rand.Uint64())
+		}
+	}
+	var sum tally
+	for _, seed := range seeds {
+		w := newWorld(t, seed)
+		for range *worldSteps {
+			w.step()
+		}
+		w.settle()
+		sum.add(w.tally)
+		if t.Failed() {
+			t.Fatalf("repeat with -world.seed=%d -world.steps=%d", seed, *worldSteps)
+		}
+	}
+	t.Logf("%+v", sum)
+	if len(seeds) >= 15 && !sum.everythingHappened() {
+		t.Errorf("the worlds are too tame: %+v", sum)
+	}
+}
+
+// tally counts what a world went through, so that a quiet one is noticed.
+type tally struct {
+	commits, fenced, uncertain, landed, broken, merges, gone, quarantined, retried, changed int
+}
+
+func (s *tally) add(o tally) {
+	s.commits += o.commits
+	s.fenced += o.fenced
+	s.uncertain += o.uncertain
+	s.landed += o.landed
+	s.broken += o.broken
+	s.merges += o.merges
+	s.gone += o.gone
+	s.quarantined += o.quarantined
+	s.retried += o.retried
+	s.changed += o.changed
+}
+
+func (s tally) everythingHappened() bool {
+	return min(s.commits, s.fenced, s.uncertain, s.landed, s.broken, s.merges, s.gone, s.quarantined, s.retried, s.changed) > 0
+}
+
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	clock  *clock
+	state  *bucket.Memory
+	ledger *Ledger
+	quiet  bool // no faults
+	lost   bool // the last reply was lost
+
+	files   map[string]File // the source
+	version int
+	token   int64
+	zombies []Commit // of runs that lost their lease and do not know
+
+	rows map[string]Row // the oracle: what the ledger must hold
+	done map[string]int // how often a version was committed as done
+	tally
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 0)), clock: newClock(),
+		files: map[string]File{}, rows: map[string]Row{}, done: map[string]int{},
+	}
+	w.state = bucket.NewMemory("state", w.clock.now)
+	w.state.Fault(w.before, w.after)
+	w.ledger = openLedger(t, w.state)
+	w.ledger.limits = limits{
+		blockRows: 1 + w.random.IntN(5), mergeCount: 2 + w.random.IntN(3), mergeBytes: 300 + w.random.Int64N(3000),
+		segmentBytes: 200 + w.random.Int64N(800), gone: 1 + w.random.IntN(5), commits: 3, attempts: 4,
+	}
+	return w
+}
+
+func (w *world) chance(percent int) bool { return w.random.IntN(100) < percent }
+
+// before and after make the state bucket as bad as the network can be.
+func (w *world) before(op, key string) error {
+	percent := 4
+	if op == "get" && w.lost { // the network is down: the read-back fails too
+		percent = 60
+	}
+	w.lost = false
+	if w.quiet || !w.chance(percent) {
+		return nil
+	}
+	faults := []error{errors.New("500 InternalError")}
+	if op == "put" && strings.HasSuffix(key, "head.json") {
+		faults = append(faults, bucket.ErrConflict, bucket.ErrPrecondition)
+	}
+	return faults[w.random.IntN(len(faults))]
+}
+
+func (w *world) after(op, _ string) error {
+	if w.quiet || op != "put" || !w.chance(6) {
+		return nil
+	}
+	w.lost = true
+	return errLost
+}
+
+func (w *world) step() {
+	for range w.random.IntN(4) {
+		w.change()
+	}
+	w.clock.advance(time.Duration(w.random.IntN(40)) * time.Minute)
+	if len(w.zombies) > 0 && w.chance(30) {
+		w.wakeZombie()
+	}
+	w.run(w.selection())
+	w.check()
+}
+
+// change lets a file arrive, change or vanish. Times are late, early and equal.
+func (w *world) change() {
+	key := fmt.Sprintf("in/%02d/%02d", w.random.IntN(4), w.random.IntN(12))
+	if w.chance(25) {
+		delete(w.files, key)
+		return
+	}
+	w.version++
+	at := w.clock.now().Add(time.Duration(w.random.IntN(7)-5) * time.Hour)
+	w.files[key] = File{Key: key, ETag: md5Tag(w.version), Size: int64(1 + w.random.IntN(3)), LastModified: at}
+}
+
+func (w *world) selection() Selection {
+	sel := Selection{Prefix: "in"}
+	if w.chance(20) {
+		sel.Prefix = fmt.Sprintf("in/%02d", w.random.IntN(4))
+	}
+	if w.chance(30) {
+		sel.MaxFiles = 1 + w.random.IntN(3)
+	}
+	if w.chance(20) {
+		sel.MinAge = time.Hour
+	}
+	return sel
+}
+
+// List is the source: pages of three, sometimes cut. A page shows the source
+// as it is when it is asked for.
+func (w *world) List(_ context.Context, o bucket.ListOptions) iter.Seq2[bucket.Page, error] {
+	return func(yield func(bucket.Page, error) bool) {
+		after := ""
+		for {
+			if !w.quiet && w.chance(2) {
+				yield(bucket.Page{}, errors.New("503 SlowDown"))
+				return
+			}
+			keys := slices.Sorted(maps.Keys(w.files))
+			keys = slices.DeleteFunc(keys, func(k string) bool { return k <= after || !strings.HasPrefix(k, o.Prefix) })
+			page := bucket.Page{Last: len(keys) <= 3}
+			for _, k := range keys[:min(3, len(keys))] {
+				f := w.files[k]
+				page.Entries = append(page.Entries, bucket.Entry{Key: k, ETag: f.ETag, Size: f.Size, LastModified: f.LastModified})
+				after = k
+			}
+			if !yield(page, nil) || page.Last {
+				return
+			}
+		}
+	}
+}
+
+// run is one run of the pipeline, which may die anywhere.
+func (w *world) run(sel Selection) {
+	w.token++
+	token := w.token
+	ctx := w.t.Context()
+	if err := w.ledger.Fence(ctx, token); err != nil {
+		return
+	}
+	expected := w.expected(sel)
+	found, taken, err := discoverAll(ctx, w.ledger, w, sel, w.clock.now())
+	if err != nil {
+		w.broken++
+		return
+	}
+	if !slices.Equal(taken, expected) {
+		w.t.Errorf("token %d took\n%+v\nwant\n%+v", token, taken, expected)
+	}
+	w.gone += int(found.Gone)
+	w.retried += int(found.Retried)
+	w.changed += int(found.Changed)
+	c := Commit{Run: fmt.Sprint("run-", token), Token: token, At: w.clock.now(), Rows: w.process(taken), MaxAttempts: 3, Upkeep: found.Upkeep}
+	switch {
+	case w.chance(10): // killed before it commits
+	case w.chance(10): // the lease is lost here; it will wake up
+		w.zombies = append(w.zombies, c)
+	default:
+		w.commit(c)
+	}
+}
+
+// process fails some files, finds some changed, and does the others.
+func (w *world) process(taken []Candidate) []Row {
+	var rows []Row
+	for _, c := range taken {
+		switch {
+		case w.chance(25):
+			rows = append(rows, c.Row(Failed))
+		case w.chance(5):
+			w.change()
+		default:
+			if w.files[c.Key].ETag == c.ETag {
+				rows = append(rows, c.Row(Done))
+			}
+		}
+	}
+	w.random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	return rows
+}
+
+// commit sends a commit, again after each error, or dies in between.
+func (w *world) commit(c Commit) {
+	for {
+		committed, err := w.ledger.Commit(w.t.Context(), c)
+		landed := w.committed(c)
+		switch {
+		case err == nil && !landed:
+			w.t.Errorf("%s was committed as %+v and the head does not have it", c.Run, committed)
+			return
+		case err == nil:
+			w.merges += committed.Merged
+			w.apply(c)
+			return
+		case errors.Is(err, ErrFenced):
+			w.fenced++
+			if landed {
+				w.t.Errorf("%s is fenced, and in the head", c.Run)
+			}
+			if c.Token >= w.seen() {
+				w.t.Errorf("%s is fenced by an older token: %v", c.Run, err)
+			}
+			return
+		}
+		w.uncertain++
+		if landed && w.chance(70) { // it died without knowing that it had landed
+			w.landed++
+			w.apply(c)
+			return
+		}
+		if !landed && w.chance(20) {
+			return
+		}
+	}
+}
+
+// undisturbed looks at the ledger without faults.
+func (w *world) undisturbed(look func()) {
+	before := w.quiet
+	w.quiet = true
+	look()
+	w.quiet = before
+}
+
+func (w *world) head() (head Head) {
+	w.undisturbed(func() {
+		var err error
+		if head, err = w.ledger.Head(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	return head
+}
+
+func (w *world) committed(c Commit) bool {
+	_, ok := w.head().commitment(c.Run, c.Token)
+	return ok
+}
+
+func (w *world) seen() int64 { return w.head().Token }
+
+// wakeZombie lets a run commit that lost its lease: the later runs fenced it,
+// unless none of them got as far as the ledger.
+func (w *world) wakeZombie() {
+	c := w.zombies[0]
+	w.zombies = w.zombies[1:]
+	w.commit(c)
+}
+
+// apply is the oracle's commit.
+func (w *world) apply(c Commit) {
+	w.commits++
+	for _, key := range c.Upkeep.Gone {
+		delete(w.rows, key)
+	}
+	for _, row := range c.Rows {
+		row.Run, row.At = c.Run, c.At
+		if row.Outcome == Done {
+			row.Attempts = 0
+			w.done[row.Key+row.ETag]++
+			if n := w.done[row.Key+row.ETag]; n != 1 {
+				w.t.Errorf("%s at %s was done %d times", row.Key, row.ETag, n)
+			}
+		} else if row.Attempts++; row.Attempts >= c.MaxAttempts {
+			row.Outcome = Quarantined
+			w.quarantined++
+		}
+		w.rows[row.Key] = row
+	}
+}
+
+// expected is what a discovery must take, by the oracle alone.
+func (w *world) expected(sel Selection) []Candidate {
+	var taken []Candidate
+	for _, key := range slices.Sorted(maps.Keys(w.files)) {
+		f := w.files[key]
+		c := Candidate{File: f}
+		if row, known := w.rows[key]; known && row.ETag == f.ETag && row.Size == f.Size {
+			if row.Outcome != Failed {
+				continue
+			}
+			c.Attempts = row.Attempts
+		}
+		if strings.HasPrefix(key, sel.Prefix+"/") && (sel.MinAge == 0 || !f.LastModified.After(w.clock.now().Add(-sel.MinAge))) &&
+			(sel.MaxFiles == 0 || len(taken) < sel.MaxFiles) {
+			taken = append(taken, c)
+		}
+	}
+	return taken
+}
+
+// check holds the ledger against the oracle, and reads every byte of it.
+func (w *world) check() {
+	w.undisturbed(func() {
+		got := map[string]Row{}
+		for row, err := range w.ledger.Rows(w.t.Context()) {
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			got[row.Key] = row
+		}
+		if !maps.Equal(got, w.rows) {
+			w.t.Errorf("the ledger holds\n%+v\nwant\n%+v", got, w.rows)
+		}
+		if err := w.ledger.Verify(w.t.Context()); err != nil {
+			w.t.Error(err)
+		}
+	})
+	if w.t.Failed() {
+		w.t.FailNow()
+	}
+}
+
+// settle lets the weather clear: every file that is there must be done once,
+// or be in quarantine, and the ledger must hold nothing else.
+func (w *world) settle() {
+	w.quiet = true
+	w.clock.advance(48 * time.Hour)
+	for range 50 {
+		w.run(Selection{Prefix: "in"})
+		w.clock.advance(2 * time.Hour)
+	}
+	for len(w.zombies) > 0 {
+		w.wakeZombie()
+	}
+	for w.run(Selection{Prefix: "in"}); len(w.zombies) > 0; {
+		w.wakeZombie()
+	}
+	w.check()
+	for key, f := range w.files {
+		row := w.rows[key]
+		if row.ETag != f.ETag || row.Outcome == Failed {
+			w.t.Errorf("%+v was lost: its row is %+v", f, row)
+		}
+		if row.Outcome == Done && w.done[key+f.ETag] != 1 {
+			w.t.Errorf("%+v was done %d times", f, w.done[key+f.ETag])
+		}
+	}
+	if len(w.rows) != len(w.files) {
+		w.t.Errorf("the ledger remembers %d keys of %d files", len(w.rows), len(w.files))
+	}
+}
