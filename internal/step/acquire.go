@@ -51,7 +51,7 @@ func (s *Steps) Acquire(ctx context.Context, in AcquireInput) (AcquireOutput, er
 }
 
 func (r *run) lockURL() string {
-	return "s3://" + r.state.Name() + "/" + lockKey(r.config)
+	return "s3://" + r.state.Name() + "/" + LockKey(r.config)
 }
 
 // describeHolders answers the first question of a person at 3 a.m.: who has

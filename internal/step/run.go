@@ -45,7 +45,7 @@ func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
 			return nil, err
 		}
 	}
-	register, err := s3lock.New(r.state, lockKey(config))
+	register, err := s3lock.New(r.state, LockKey(config))
 	if err != nil {
 		return nil, err
 	}
