@@ -34,7 +34,7 @@ func (s *Steps) Acquire(ctx context.Context, in AcquireInput) (AcquireOutput, er
 		out.Reason = describeHolders(answer)
 		if answer.Waiting < seconds(r.config.Lock.MaxWaitSeconds) {
 			out.Decision = DecisionWait
-			out.WaitSeconds = max(1, int64(answer.RetryAfter/time.Second))
+			out.WaitSeconds = int64(max(answer.RetryAfter, r.config.shortestPause()) / time.Second)
 			break
 		}
 		out.Decision = DecisionTimedOut

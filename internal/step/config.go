@@ -2,7 +2,9 @@ package step
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,10 +39,10 @@ type Location struct {
 // LockSettings govern the lease on the pipeline.
 type LockSettings struct {
 	TTLSeconds     int `json:"ttlSeconds"`     // a lease not renewed for so long is over; 10 to 3,600, default 120
-	GraceSeconds   int `json:"graceSeconds"`   // others take over so much later; 0 to 300, default 5
+	GraceSeconds   int `json:"graceSeconds"`   // others take over so much later; 1 to 300, default 5
 	PollSeconds    int `json:"pollSeconds"`    // pause between two turns of a waiting run; 1 to 300, default 15
 	MaxWaitSeconds int `json:"maxWaitSeconds"` // a run that waited so long gives up; 0 to 43,200, default 3,600
-	MaxWaiters     int `json:"maxWaiters"`     // with so many waiting, a newcomer is superseded; 0 = no bound
+	MaxWaiters     int `json:"maxWaiters"`     // with so many waiting, a newcomer is superseded; 0 = as many as a lock has room for, 1,000
 	Priority       int `json:"priority"`       // higher goes first among waiters; -100 to 100, default 0
 }
 
@@ -85,6 +87,9 @@ const (
 // inside Step Functions' 256 KiB payloads.
 const maxConfigBytes = 32 << 10
 
+// maxPrefixBytes leaves half of a key to what lies below a prefix.
+const maxPrefixBytes = 512
+
 // ParseConfig reads and validates a run configuration. Its only error is
 // *InvalidConfigError, which names the field.
 func ParseConfig(raw json.RawMessage) (RunConfig, error) {
@@ -125,11 +130,14 @@ func (c RunConfig) validate() error {
 		if l.at.Bucket == "" {
 			return invalid(l.field+".bucket", "is missing; name the bucket")
 		}
-		if strings.ContainsAny(l.at.Bucket, "/:") {
+		if !isBucketName(l.at.Bucket) {
 			return invalid(l.field+".bucket", "%q is not a bucket name; give the name alone, without s3:// or a path", l.at.Bucket)
 		}
-		if len(l.at.Prefix) > 512 {
-			return invalid(l.field+".prefix", "has %d bytes; at most 512 leave room for file names within S3's 1,024", len(l.at.Prefix))
+		if len(l.at.Prefix) > maxPrefixBytes {
+			return invalid(l.field+".prefix", "has %d bytes; at most %d leave room for file names within S3's 1,024", len(l.at.Prefix), maxPrefixBytes)
+		}
+		if leadsBack(l.at.Prefix) {
+			return invalid(l.field+".prefix", "%q has a segment \".\" or \"..\"; write the folder itself", l.at.Prefix)
 		}
 	}
 	if err := c.validatePlaces(); err != nil {
@@ -144,10 +152,36 @@ func (c RunConfig) validate() error {
 	if c.Failure.Atomicity == AtomicityRun && c.Selection.Reprocess {
 		return invalid("selection.reprocess", "cannot go with failure.atomicity %q: taking back the outputs of a failed run would remove those of the run before; use %q", AtomicityRun, AtomicityFile)
 	}
-	if err := c.selection().Validate(); err != nil {
-		return invalid("selection", "%v", err)
+	return c.validateSelection()
+}
+
+// validateSelection gives the ledger's words the paths of the configuration.
+func (c RunConfig) validateSelection() error {
+	if s := c.Selection; s.MaxFileBytes > 0 && s.MinFileBytes > s.MaxFileBytes {
+		return invalid("selection.minFileBytes", "is %d, above selection.maxFileBytes, %d: nothing could be taken", s.MinFileBytes, s.MaxFileBytes)
+	}
+	err := c.selection().Validate()
+	var wrong *ledger.SelectionError
+	switch {
+	case errors.As(err, &wrong):
+		return invalid("selection."+strings.ToLower(wrong.Field[:1])+wrong.Field[1:], "%s", wrong.Problem)
+	case err != nil:
+		return invalid("selection", "cannot be used: %v", err)
 	}
 	return nil
+}
+
+// isBucketName allows what any S3-compatible store does; S3 itself is stricter.
+func isBucketName(name string) bool {
+	return !strings.ContainsFunc(name, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune(".-_", c))
+	})
+}
+
+// leadsBack reports a segment that some clients resolve like a file system.
+func leadsBack(prefix string) bool {
+	segments := strings.Split(prefix, "/")
+	return slices.Contains(segments, ".") || slices.Contains(segments, "..")
 }
 
 // validatePlaces keeps the three places apart: outputs or state among the
@@ -184,10 +218,10 @@ func (c RunConfig) validateNumbers() error {
 		meaningful string
 	}{
 		{"lock.ttlSeconds", int64(c.Lock.TTLSeconds), 10, 3600, "seconds, not milliseconds"},
-		{"lock.graceSeconds", int64(c.Lock.GraceSeconds), 0, 300, "seconds"},
+		{"lock.graceSeconds", int64(c.Lock.GraceSeconds), 1, 300, "seconds"},
 		{"lock.pollSeconds", int64(c.Lock.PollSeconds), 1, 300, "seconds"},
 		{"lock.maxWaitSeconds", int64(c.Lock.MaxWaitSeconds), 0, 43200, "seconds; an execution lives 24 hours at most"},
-		{"lock.maxWaiters", int64(c.Lock.MaxWaiters), 0, 1000, "waiting runs; 0 means no bound"},
+		{"lock.maxWaiters", int64(c.Lock.MaxWaiters), 0, 1000, "waiting runs; 0 means as many as there is room for"},
 		{"lock.priority", int64(c.Lock.Priority), -100, 100, "higher goes first"},
 		{"selection.minAgeSeconds", int64(c.Selection.MinAgeSeconds), 0, 30 * 86400, "seconds"},
 		{"selection.maxFiles", int64(c.Selection.MaxFiles), 0, 1 << 40, "files; 0 means no bound"},
@@ -239,11 +273,15 @@ func (c RunConfig) selection() ledger.Selection {
 // and a Wait (2).
 const maxTurns = 2000
 
-// pollEvery is the pause between two turns: as configured, but never so short
-// that the longest allowed wait overflows the history.
+// shortestPause keeps the longest allowed wait within the history, however
+// soon the lock would like to be asked again.
+func (c RunConfig) shortestPause() time.Duration {
+	return seconds(max(1, (c.Lock.MaxWaitSeconds+maxTurns-1)/maxTurns))
+}
+
+// pollEvery is the pause between two turns.
 func (c RunConfig) pollEvery() time.Duration {
-	fewest := (c.Lock.MaxWaitSeconds + maxTurns - 1) / maxTurns
-	return seconds(max(c.Lock.PollSeconds, fewest))
+	return max(seconds(c.Lock.PollSeconds), c.shortestPause())
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -3,114 +3,115 @@ package step
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
+	"time"
 )
 
 // decodeStrict reads one JSON object into the struct behind target. Unlike
 // encoding/json it refuses a field that the struct does not have, a name in
-// another case, and null, and it names the path of what it refuses: a typo in
-// a setting must not silently mean its default.
+// another case, a name given twice, and null, and it names the path of what it
+// refuses: a typo in a setting must not silently mean its default.
 func decodeStrict(raw json.RawMessage, target any) error {
-	var tree any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&tree); err != nil {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return invalid("config", "is missing; it must be an object such as events/schedule.json")
+	}
+	var whole any
+	if err := json.Unmarshal(raw, &whole); err != nil {
 		return invalid("config", "is not JSON: %v", err)
 	}
-	if _, isObject := tree.(map[string]any); !isObject {
-		return invalid("config", "is %s; it must be an object such as events/schedule.json", kindName(tree))
+	object, isObject := whole.(map[string]any)
+	if !isObject {
+		return invalid("config", "is %s; it must be an object such as events/schedule.json", excerpt(raw))
 	}
-	if err := checkFields(tree, reflect.TypeOf(target).Elem(), ""); err != nil {
-		return err
+	if _, isEvent := object["detail-type"]; isEvent {
+		return invalid("config", "is EventBridge's own event; give the schedule's target a constant input such as events/schedule.json")
 	}
-	if err := json.Unmarshal(raw, target); err != nil {
-		var mismatch *json.UnmarshalTypeError
-		if errors.As(err, &mismatch) {
-			return invalid(mismatch.Field, "is a JSON %s; it must be %s", mismatch.Value, goKind(mismatch.Type))
+	return decodeObject(raw, reflect.ValueOf(target).Elem(), "")
+}
+
+// decodeObject reads an object, known to be valid JSON, field by field.
+func decodeObject(raw json.RawMessage, into reflect.Value, path string) error {
+	fields := jsonFields(into)
+	seen := map[string]bool{}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if opening, _ := decoder.Token(); opening != json.Delim('{') {
+		return invalid(path, "is %s; it must be an object", excerpt(raw))
+	}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return invalid(path, "is not JSON: %v", err)
 		}
-		return invalid("config", "cannot be read: %v", err)
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return invalid(path, "is not JSON: %v", err)
+		}
+		name, _ := token.(string) // of a member: nothing else comes here in valid JSON
+		at := strings.TrimPrefix(path+"."+name, ".")
+		field, known := fields[name]
+		switch {
+		case !known:
+			return invalid(at, "is not a setting; known here: %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		case seen[name]:
+			return invalid(at, "is given twice; keep one")
+		case string(value) == "null":
+			return invalid(at, "is null; leave the field out to get its default")
+		}
+		seen[name] = true
+		if err := decodeValue(value, field, at); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func checkFields(value any, t reflect.Type, path string) error {
-	if value == nil {
-		return invalid(path, "is null; leave the field out to get its default")
+func decodeValue(raw json.RawMessage, into reflect.Value, path string) error {
+	if _, readsItself := into.Addr().Interface().(json.Unmarshaler); into.Kind() == reflect.Struct && !readsItself {
+		return decodeObject(raw, into, path)
 	}
-	object, isObject := value.(map[string]any)
-	if t.Kind() != reflect.Struct || !isObject {
-		return nil // json.Unmarshal reports a wrong kind with its path
-	}
-	if fields := jsonFields(t); fields != nil {
-		for _, name := range sortedKeys(object) {
-			at := strings.TrimPrefix(path+"."+name, ".")
-			field, known := fields[name]
-			if !known {
-				return invalid(at, "is not a setting; known here: %s", strings.Join(sortedKeys(fields), ", "))
-			}
-			if err := checkFields(object[name], field, at); err != nil {
-				return err
-			}
-		}
+	if err := json.Unmarshal(raw, into.Addr().Interface()); err != nil {
+		return invalid(path, "is %s; it must be %s", excerpt(raw), wanted(into.Type()))
 	}
 	return nil
 }
 
-// jsonFields maps a struct's JSON names to their types; nil for structs that
-// read themselves from JSON (time.Time).
-func jsonFields(t reflect.Type) map[string]reflect.Type {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		return nil
-	}
-	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		fields[name] = t.Field(i).Type
+// jsonFields maps a struct's JSON names to its fields.
+func jsonFields(of reflect.Value) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Type().Field(i).Tag.Get("json"), ",")
+		fields[name] = of.Field(i)
 	}
 	return fields
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
+// excerpt shows a value that was refused, unless it is long.
+func excerpt(raw json.RawMessage) string {
+	const most = 40
+	text := string(bytes.TrimSpace(raw))
+	if len(text) <= most {
+		return text
 	}
-	sort.Strings(keys)
-	return keys
+	return fmt.Sprintf("%s…", strings.ToValidUTF8(text[:most], ""))
 }
 
-func kindName(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case json.Number:
-		return "a number"
-	case []any:
-		return "an array"
+func wanted(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Time]() {
+		return `a time such as "2026-01-31T09:00:00Z"`
 	}
-	return fmt.Sprintf("a %T", v)
-}
-
-func goKind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
-		return "a whole number"
+		return "a whole number below 2^63, without quotes"
 	case reflect.Float64:
-		return "a number"
+		return "a number, without quotes"
 	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a string"
+		return "true or false, without quotes"
 	case reflect.Slice:
-		return "a list"
+		return "a list of strings"
 	}
-	return "an object"
+	return "a string"
 }
