@@ -326,11 +326,15 @@ func TestMalformedCommitsAreRefused(t *testing.T) {
 
 func TestOutcomeBeatsTheMarkOfAVanishedKey(t *testing.T) {
 	b := newBench(t)
-	committed := mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: done("b", "d"), Upkeep: Upkeep{Gone: []string{"d", "c", "a", "c"}}})
-	if committed.Done != 2 || committed.Gone != 2 {
+	var keys []string
+	for i := range 100 {
+		keys = append(keys, fmt.Sprintf("k%03d", i))
+	}
+	c := Commit{Run: "run", Token: 1, Rows: done(keys...), Upkeep: Upkeep{Gone: append([]string{"l", "a", "l"}, keys...)}}
+	if committed := mustCommit(t, b.ledger, c); committed.Done != 100 || committed.Gone != 2 {
 		t.Errorf("committed %+v", committed)
 	}
-	wantRows(t, b.ledger, "b", "d")
+	wantRows(t, b.ledger, keys...)
 }
 
 func TestHeadRemembersTheLatestCommits(t *testing.T) {

@@ -261,6 +261,29 @@ func TestWriterRefusesDisorder(t *testing.T) {
 	}
 }
 
+func TestReaderRefusesDisorder(t *testing.T) {
+	for _, blockRows := range []int{1, 2} {
+		for _, second := range []string{"b", "a"} {
+			var body bytes.Buffer
+			w, err := newSegmentWriter(&body, blockRows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range []string{"b", second} {
+				w.last = nil // the writer forgets what it refuses by
+				if err := w.add(&record{key: []byte(key), outcome: Done}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = decode(&body)
+			wantDamaged(t, fmt.Sprintf("%q after \"b\", %d rows a block", second, blockRows), err)
+		}
+	}
+}
+
 func TestTagsComeBackExactlyAndCompactly(t *testing.T) {
 	hex := "0123456789abcdef0123456789abcdef"
 	for etag, form := range map[string]tagForm{

@@ -18,8 +18,8 @@ import (
 
 var (
 	worldSeed  = flag.Uint64("world.seed", 0, "seed of the one world to run; 0 runs many")
-	worldSteps = flag.Int("world.steps", 150, "steps a world")
-	worlds     = flag.Int("worlds", 15, "how many worlds to run")
+	worldSteps = flag.Int("world.steps", 100, "steps a world")
+	worlds     = flag.Int("worlds", 10, "how many worlds to run")
 )
 
 // TestEveryVersionIsDoneExactlyOnce runs random worlds against an oracle: files
@@ -49,7 +49,7 @@ func TestEveryVersionIsDoneExactlyOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", sum)
-	if len(seeds) >= 15 && !sum.everythingHappened() {
+	if len(seeds) >= 10 && !sum.everythingHappened() {
 		t.Errorf("the worlds are too tame: %+v", sum)
 	}
 }
@@ -386,7 +386,7 @@ func (w *world) check() {
 func (w *world) settle() {
 	w.quiet = true
 	w.clock.advance(48 * time.Hour)
-	for range 50 {
+	for range 30 {
 		w.run(Selection{Prefix: "in"})
 		w.clock.advance(2 * time.Hour)
 	}

@@ -1,0 +1,67 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestDamagedSegmentEndsDiscoveryAndNamesIt(t *testing.T) {
+	b := newBench(t)
+	b.write("x", "a", "b")
+	b.run(Selection{})
+	key := "state/ledger/" + b.head().Segments[0].Name
+	body := b.read(key)
+	for name, broken := range map[string][]byte{
+		"cut": body[:len(body)-9], "empty": nil,
+		"changed":         append(append([]byte{}, body[:len(body)/2]...), append([]byte{body[len(body)/2] ^ 1}, body[len(body)/2+1:]...)...),
+		"another segment": encode(t, 1, Row{Key: "a", Outcome: Done, Run: "x"}),
+	} {
+		b.overwrite(key, broken)
+		_, _, err := discoverAll(t.Context(), b.ledger, b.source, Selection{}, b.clock.now())
+		verified := b.ledger.Verify(t.Context())
+		for _, err := range []error{err, verified} {
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s: got %v, want damage that names %s", name, err, key)
+			}
+			if len(broken) != len(body) && !strings.Contains(err.Error(), "the head says") {
+				t.Errorf("%s: got %v, want the sizes compared before anything is read", name, err)
+			}
+		}
+	}
+	if err := b.state.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := discoverAll(t.Context(), b.ledger, b.source, Selection{}, b.clock.now()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("missing segment: got %v", err)
+	}
+}
+
+// A valid segment that is not the one the head describes, of the same size.
+func TestExchangedSegmentIsDamage(t *testing.T) {
+	for name, rows := range map[string][]Row{
+		"another first key": {{Key: "b", Outcome: Done}, {Key: "d", Outcome: Done}},
+		"another last key":  {{Key: "a", Outcome: Done}, {Key: "e", Outcome: Done}},
+		"a mark for a row":  {{Key: "a", Outcome: Done}, {Key: "d", Outcome: gone}},
+	} {
+		b := newBench(t)
+		mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: []Row{{Key: "a", Outcome: Done}, {Key: "d", Outcome: Done}}})
+		s := b.head().Segments[0]
+		for i := range rows {
+			rows[i].Run = "run"
+		}
+		body := encode(t, 4096, rows...)
+		if int64(len(body)) != s.Bytes {
+			t.Fatalf("%s: %d bytes, want %d", name, len(body), s.Bytes)
+		}
+		b.overwrite("state/ledger/"+s.Name, body)
+		wantDamaged(t, name, b.ledger.Verify(t.Context()))
+		for row, err := range b.ledger.Rows(t.Context()) {
+			if name == "another first key" {
+				wantDamaged(t, fmt.Sprintf("%s, at row %q", name, row.Key), err)
+			}
+			break
+		}
+	}
+}
