@@ -56,12 +56,17 @@ func (k *keeper) check() {
 }
 
 func (k *keeper) renew(ctx context.Context) {
-	third := k.grant.ttl / 3
+	g := k.current()
+	third := g.ttl / 3
+	// A grant that was resumed may be old already: a whole pause could be more
+	// than is left of it.
+	longest := max(0, g.Remaining()-2*third)
 	for {
-		if sleep(ctx, k.lock.dice.between(third-third/8, third)) != nil {
+		if sleep(ctx, min(longest, k.lock.dice.between(third-third/8, third))) != nil {
 			return
 		}
-		g := k.current()
+		longest = g.ttl
+		g = k.current()
 		// Slightly less than the pause: a renewal of one's own, one pause ago,
 		// is old enough even though the server's clock shows whole seconds.
 		next, err := k.lock.RenewIfOlder(ctx, g, third-third/4-time.Second)

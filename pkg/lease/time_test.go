@@ -411,3 +411,23 @@ func TestTheHolderStopsFirstUnderACoarseAndSteppingServerClock(t *testing.T) {
 		})
 	}
 }
+
+// A process that comes late picks up a grant with little left of it, and must
+// not sleep through its end.
+func TestKeepRenewsAGrantWithLittleLeftAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.try(w.lock(lease.Config{}), "P1")
+		time.Sleep(55 * time.Second)
+		other := w.lock(lease.Config{})
+		late, err := other.Resume(w.Context(), "P1", g.Token)
+		if err != nil {
+			w.Fatal(err)
+		}
+		kept, stop := other.Keep(w.Context(), late)
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		if kept.Err() != nil {
+			w.Error(context.Cause(kept))
+		}
+	})
+}
