@@ -1,0 +1,58 @@
+# The commands of this project. `make` alone lists them.
+
+GO ?= go
+
+# The race detector needs a C compiler; without one the tests run without it.
+RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+
+# Architecture of the Lambda functions: arm64 or x86_64, as Lambda names them.
+ARCH ?= arm64
+GOARCH_arm64 := arm64
+GOARCH_x86_64 := amd64
+
+FUNCTIONS := acquire discover process commit release
+FUZZTIME ?= 10s
+
+# Binaries depend on the source alone: no paths, no symbols, no commit.
+BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint build clean fuzz bench
+
+help: ## list these commands
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
+	 sed -nE 's/^([a-z]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST)
+
+run: ## watch two runs take turns over real files, on this machine
+	@$(GO) run -buildvcs=false ./cmd/lockstep demo
+
+test: ## run all tests, and read the outputs with independent Parquet readers
+	@$(if $(RACE),,echo "no C compiler found: testing without the race detector")
+	$(GO) test $(RACE) ./...
+	@test/parquet/run
+
+lint: ## go vet, staticcheck, gofmt, and whether go.mod is tidy
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	@$(GO) mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy"; exit 1; }
+
+build: ## build bin/lockstep, and dist/<function>/bootstrap for Lambda (ARCH=arm64 or x86_64)
+	@test -n "$(GOARCH_$(ARCH))" || { echo "ARCH is '$(ARCH)'; it must be arm64 or x86_64"; exit 1; }
+	$(BUILD) -o bin/lockstep ./cmd/lockstep
+	@for f in $(FUNCTIONS); do \
+	  echo "dist/$$f/bootstrap ($(ARCH))"; \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) $(BUILD) -tags lambda.norpc -o dist/$$f/bootstrap ./functions/$$f || exit 1; \
+	done
+
+clean: ## remove what the other commands made
+	rm -rf bin dist .venv
+
+fuzz: ## run each fuzz target for a moment (FUZZTIME=10s)
+	@grep -rEo '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed 's/func //' | while IFS=: read -r file target; do \
+	  echo "$$target"; \
+	  $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . ./...
