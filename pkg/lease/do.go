@@ -19,17 +19,28 @@ func (l *Lock) Do(ctx context.Context, owner string, fn func(context.Context, Gr
 	kept, stop := l.Keep(ctx, g)
 	defer func() {
 		stop()
-		cleanup, cancel := outlive(ctx, l.cfg.Cleanup)
-		defer cancel()
-		if _, releaseErr := l.Release(cleanup, g.Owner, g.Token, "done"); releaseErr != nil && !errors.Is(err, ErrLost) {
-			err = errors.Join(err, releaseErr)
-		}
+		err = l.giveBack(ctx, g, err, "done")
 	}()
-	err = fn(kept, g)
+	return cutShort(kept, fn(kept, g))
+}
+
+// cutShort adds to the outcome of work that its lease was lost meanwhile.
+func cutShort(kept context.Context, err error) error {
 	if kept.Err() != nil {
 		if cause := context.Cause(kept); errors.Is(cause, ErrLost) && !errors.Is(err, ErrLost) {
 			return errors.Join(fmt.Errorf("the work was cut short: %w", cause), err)
 		}
+	}
+	return err
+}
+
+// giveBack releases g, also after ctx has ended, and adds to err what went
+// wrong with that, unless the lease was lost anyway.
+func (l *Lock) giveBack(ctx context.Context, g Grant, err error, reason string) error {
+	ctx, cancel := outlive(ctx, l.cfg.Cleanup)
+	defer cancel()
+	if _, releaseErr := l.Release(ctx, g.Owner, g.Token, reason); releaseErr != nil && !errors.Is(err, ErrLost) {
+		return errors.Join(err, releaseErr)
 	}
 	return err
 }

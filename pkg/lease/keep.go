@@ -20,26 +20,31 @@ const watchEvery = time.Second
 // Many processes of one run may keep the same grant: each reads every third of
 // the TTL, and only the first to find the renewal old writes.
 func (l *Lock) Keep(ctx context.Context, g Grant) (kept context.Context, stop func()) {
-	inner, cancel := context.WithCancelCause(ctx)
-	k := &keeper{lock: l, grant: g, cancel: cancel}
-	if err := g.Check(); err != nil {
-		cancel(l.fail("keep", err))
-	}
-	var running sync.WaitGroup
-	running.Go(func() { k.renew(inner) })
-	running.Go(func() { k.watch(inner) })
-	return keptContext{Context: inner, keeper: k}, func() {
-		cancel(context.Canceled)
-		running.Wait()
-	}
+	k, kept := l.keep(ctx, g)
+	return kept, k.stop
 }
 
 type keeper struct {
-	lock   *Lock
-	cancel context.CancelCauseFunc
+	lock    *Lock
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
 
 	mu    sync.Mutex
 	grant Grant
+}
+
+func (l *Lock) keep(ctx context.Context, g Grant) (*keeper, context.Context) {
+	inner, cancel := context.WithCancelCause(ctx)
+	k := &keeper{lock: l, grant: g, cancel: cancel}
+	k.check()
+	k.running.Go(func() { k.renew(inner) })
+	k.running.Go(func() { k.watch(inner) })
+	return k, keptContext{Context: inner, parent: ctx, keeper: k}
+}
+
+func (k *keeper) stop() {
+	k.cancel(context.Canceled)
+	k.running.Wait()
 }
 
 func (k *keeper) current() Grant {
@@ -101,13 +106,18 @@ func (k *keeper) watch(ctx context.Context) {
 }
 
 // keptContext looks at the clocks when it is asked: a process that thaws must
-// not find its context alive until some timer fires.
+// not find its context alive until some timer fires. Its parent may be another
+// lock's, and is asked as well.
 type keptContext struct {
 	context.Context
+	parent context.Context
 	keeper *keeper
 }
 
 func (c keptContext) Err() error {
 	c.keeper.check()
+	if c.parent.Err() != nil {
+		<-c.Context.Done()
+	}
 	return c.Context.Err()
 }

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
@@ -37,16 +38,20 @@ func (w *world) client(cfg lease.Config) (*lease.Lock, *leasetest.Faulty) {
 	w.Helper()
 	line := leasetest.NewFaulty(w.memory)
 	if cfg.Rand == nil {
-		// Each client draws from a source of its own, and all from the seed.
-		var b [8]byte
-		w.rand.Read(b[:])
-		cfg.Rand = leasetest.Seeded(uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24)
+		cfg.Rand = w.source()
 	}
 	l, err := lease.New(line, cfg)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return l, line
+}
+
+// source is a client's own randomness; all are drawn from the seed.
+func (w *world) source() io.Reader {
+	var b [8]byte
+	w.rand.Read(b[:])
+	return leasetest.Seeded(binary.LittleEndian.Uint64(b[:]))
 }
 
 func (w *world) lock(cfg lease.Config) *lease.Lock {
