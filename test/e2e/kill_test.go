@@ -1,0 +1,125 @@
+package e2e_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-pipeline/lockstep/internal/asl"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+)
+
+func TestAKilledBatchIsAFailedAttemptAndTheRestIsCommitted(t *testing.T) {
+	w := newWorld(t, func(c *step.RunConfig) { c.Batch.MaxFiles = 2 })
+	files := w.csvs("a.csv", "b.csv", "c.csv", "d.csv", "e.csv", "f.csv")
+	reading := w.wire.hold("process", request("get", "incoming/d.csv")) // c.csv has its output by now
+	p1 := w.run("P1")
+	w.await(reading.reached, "d.csv to be read")
+	w.kill("process")
+	reading.drop()
+	w.ended(p1, asl.StatusSucceeded)
+
+	if got := w.output(p1).Committed; got.Done != 4 || got.Failed != 2 {
+		t.Errorf("P1 committed %+v, want 4 done and 2 failed", got)
+	}
+	w.same("P1 did", w.doneBy("P1"), []string{"a.csv", "b.csv", "e.csv", "f.csv"})
+	for _, path := range []string{"c.csv", "d.csv"} {
+		if row := w.ledgerRows()["incoming/"+path]; row.Outcome != ledger.Failed || row.Attempts != 1 {
+			t.Errorf("%s is %+v, want one failed attempt", path, row)
+		}
+	}
+	children := p1.MapRuns()[0].Children()
+	if got := children[1].Describe(); got.Status != asl.StatusFailed || text(got.Error) != "Runtime.ExitError" {
+		t.Errorf("the killed child is %s %s", got.Status, text(got.Error))
+	}
+	if failures := w.summary("P1").Failures; len(failures) != 2 || !strings.Contains(failures[0].Error, "left no result") {
+		t.Errorf("the summary tells of %+v", failures)
+	}
+
+	p2 := w.succeed("P2")
+	if got := w.output(p2).Discovered; got.Files != 2 || got.Batches != 2 {
+		t.Errorf("P2 found %d files in %d batches, want the two that failed, each alone", got.Files, got.Batches)
+	}
+	w.same("P2 did", w.doneBy("P2"), []string{"c.csv", "d.csv"})
+	w.exactlyOnce(files...)
+}
+
+// A run whose function is killed at a point ends as it should, and the next
+// one does what is left.
+func TestAKilledStep(t *testing.T) {
+	const exit = "Runtime.ExitError"
+	for _, c := range []struct {
+		name     string
+		function string
+		at       point
+		wants    string // the error of P1; "" if it succeeds all the same
+		does     string // the run that does the files
+	}{
+		{"acquire before it has the lock", "acquire", request("put", "lock.json"), exit, "P2"},
+		{"acquire when it has the lock", "acquire", reply("put", "lock.json"), exit, "P2"},
+		{"discover before it lists", "discover", request("list", "incoming/"), exit, "P2"},
+		{"discover before the manifest", "discover", request("put", "manifest.json"), exit, "P2"},
+		{"discover after the manifest", "discover", reply("put", "manifest.json"), exit, "P2"},
+		{"commit before it has counted", "commit", request("get", "manifest.json"), exit, "P2"},
+		{"commit before the ledger's segment", "commit", request("put", "/ledger/"), exit, "P2"},
+		{"commit before the ledger's head", "commit", request("put", "head.json"), exit, "P2"},
+		{"commit after the ledger's head", "commit", reply("put", "head.json"), exit, "P1"},
+		{"release before the lock is free", "release", request("put", "lock.json"), "", "P1"},
+		{"release when the lock is free", "release", reply("put", "lock.json"), "", "P1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			files := w.csvs("a.csv", "b.csv")
+			held := w.wire.hold(c.function, c.at)
+			p1 := w.run("P1")
+			w.await(held.reached, c.name)
+			w.kill(c.function)
+			held.drop()
+			if c.wants == "" {
+				w.ended(p1, asl.StatusSucceeded)
+			} else {
+				w.failed(p1, c.wants)
+				if got := journey(p1); !strings.HasSuffix(got, "ReleaseAfterFailure RunFailed") {
+					t.Errorf("P1 went %s", got)
+				}
+			}
+			w.succeed("P2")
+			w.same(c.does+" did", w.doneBy(c.does), []string{"a.csv", "b.csv"})
+			w.exactlyOnce(files...)
+		})
+	}
+}
+
+func TestAFileThatKillsItsProcessHurtsNoOther(t *testing.T) {
+	w := newWorld(t, nil)
+	innocent := w.csvs("a.csv", "b.csv", "d.csv")
+	w.csvs("c.csv")
+	crash := func(run string) *asl.Execution {
+		reading := w.wire.hold("process", request("get", "incoming/c.csv"))
+		e := w.run(run)
+		w.await(reading.reached, "c.csv to be read")
+		w.kill("process")
+		reading.drop()
+		w.ended(e, asl.StatusSucceeded)
+		return e
+	}
+	p1 := crash("P1")
+	if got := w.output(p1).Committed; got.Failed != 4 {
+		t.Errorf("P1 committed %+v, want all four of the batch failed", got)
+	}
+	crash("P2")
+	w.same("P2 did", w.doneBy("P2"), []string{"a.csv", "b.csv", "d.csv"})
+	p3 := crash("P3")
+	if got := w.output(p3).Committed; got.Quarantined != 1 {
+		t.Errorf("P3 committed %+v, want c.csv in quarantine", got)
+	}
+	if p4 := w.succeed("P4"); len(p4.MapRuns()) > 0 {
+		t.Errorf("P4 found %+v, want nothing", w.output(p4).Discovered)
+	}
+	w.exactlyOnce(innocent...)
+
+	files := append(slices.Clone(innocent), w.csvs("c.csv")...) // a new version starts afresh
+	w.succeed("P5")
+	w.exactlyOnce(files...)
+}
