@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+)
+
+// s3Flags say how a command talks to S3: the same choices that the functions
+// take from the environment, under the same names.
+type s3Flags struct {
+	EndpointURL   string `group:"S3" name:"endpoint-url" placeholder:"URL" help:"An S3-compatible server instead of AWS; else AWS_ENDPOINT_URL_S3 or the profile's."`
+	PathStyle     bool   `group:"S3" env:"LOCKSTEP_S3_PATH_STYLE" help:"Name the bucket in the path instead of the host, as most S3-compatible servers want it."`
+	Region        string `group:"S3" placeholder:"NAME" help:"The bucket's region; else AWS_REGION or the profile's."`
+	Profile       string `group:"S3" placeholder:"NAME" help:"Profile of the AWS configuration files; else AWS_PROFILE."`
+	Encryption    string `group:"S3" env:"LOCKSTEP_S3_ENCRYPTION" placeholder:"NAME" help:"Server-side encryption of every write: AES256, aws:kms or aws:kms:dsse."`
+	KMSKeyID      string `group:"S3" name:"kms-key-id" env:"LOCKSTEP_S3_KMS_KEY_ID" placeholder:"KEY" help:"KMS key of every write: an id, an alias or an ARN."`
+	ExpectedOwner string `group:"S3" name:"expected-bucket-owner" env:"LOCKSTEP_S3_EXPECTED_OWNER" placeholder:"ACCOUNT" help:"Account that must own the bucket; S3 refuses each request if another does."`
+	Checksum      string `group:"S3" env:"LOCKSTEP_S3_CHECKSUM" placeholder:"NAME" help:"Checksum of every write: CRC32, CRC32C, CRC64NVME, SHA1, SHA256 or SHA512."`
+	RequesterPays bool   `group:"S3" env:"LOCKSTEP_S3_REQUESTER_PAYS" help:"Accept the charges of a requester-pays bucket."`
+}
+
+// open returns the bucket called name. It does not dial; credentials are
+// looked for when the first request needs them.
+func (f s3Flags) open(ctx context.Context, name string) (*bucket.Bucket, error) {
+	var options []func(*config.LoadOptions) error
+	if f.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(f.Profile))
+	}
+	if f.Region != "" {
+		options = append(options, config.WithRegion(f.Region))
+	}
+	aws, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	client := s3.NewFromConfig(aws, func(o *s3.Options) {
+		o.UsePathStyle = f.PathStyle
+		if f.EndpointURL != "" {
+			o.BaseEndpoint = &f.EndpointURL
+		}
+		// A server of one's own has no regions, but requests are signed for one.
+		if o.BaseEndpoint != nil && o.Region == "" {
+			o.Region = "us-east-1"
+		}
+	})
+	if client.Options().Region == "" {
+		return nil, errors.New("no region is known for S3: give --region or set AWS_REGION")
+	}
+	return bucket.New(client, name, bucket.Options{
+		Encryption:    f.Encryption,
+		KMSKeyID:      f.KMSKeyID,
+		ExpectedOwner: f.ExpectedOwner,
+		Checksum:      f.Checksum,
+		RequesterPays: f.RequesterPays,
+	})
+}
