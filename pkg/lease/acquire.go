@@ -141,9 +141,7 @@ func (t *turn) pause() time.Duration {
 }
 
 // abandon gives back what a failed attempt took or may have taken: the grant,
-// and the place in the queue. Where the last write may still be under way, the
-// document is written even if it shows nothing to give back, because the late
-// write then meets another version.
+// and the place in the queue.
 func (t *turn) abandon(ctx context.Context) {
 	l := t.lock
 	had := t.said.decision == Held && t.said.fresh
@@ -152,20 +150,12 @@ func (t *turn) abandon(ctx context.Context) {
 	}
 	ctx, cancel := outlive(ctx, l.cfg.Cleanup)
 	defer cancel()
+	r := abandoning{owner: t.asks.owner, maybe: t.maybe, queue: t.asks.queue}
+	if had {
+		r.token = t.said.mine.Token
+	}
 	_, err := l.apply(ctx, nil, l.newPace(l.cfg.Cleanup), sound(func(d document, now time.Time) (document, bool) {
-		write := len(t.maybe) > 0
-		// The same owner may have got the same token by another call, which is
-		// none of this one's business: the grant must be by this call's write.
-		if h, i := d.holderOf(t.asks.owner); i >= 0 && (had && h.Token == t.said.mine.Token || d.granted(h, t.maybe)) {
-			d, _ = release(d, leaving{owner: h.Owner, token: h.Token, reason: "the acquire was given up"}, now)
-			write = true
-		}
-		if t.asks.queue {
-			var gone bool
-			d, gone = withdraw(d, t.asks.owner)
-			write = write || gone
-		}
-		return d, write
+		return abandon(d, r, now)
 	}))
 	if err != nil {
 		l.log.Warn("could not clean up after a given-up acquire; what it took will expire",

@@ -49,3 +49,30 @@ func withdraw(d document, owner string) (document, bool) {
 	}
 	return d.withoutWaiter(i), true
 }
+
+// abandoning is a request to give back what a given-up acquire took, or may
+// have taken.
+type abandoning struct {
+	owner string
+	token int64    // of the grant that it is certain to have got; 0 is none
+	maybe []string // nonces of its writes whose fate is not known
+	queue bool     // it was ready to queue
+}
+
+// abandon takes back what the request names and no more: the same owner may
+// have got the same token by another call. While a write may still be under
+// way the document has to be written even if it shows nothing to give back,
+// because the late write then meets another version.
+func abandon(d document, r abandoning, now time.Time) (document, bool) {
+	write := len(r.maybe) > 0
+	if h, i := d.holderOf(r.owner); i >= 0 && (h.Token == r.token || d.granted(h, r.maybe)) {
+		d, _ = release(d, leaving{owner: h.Owner, token: h.Token, reason: "the acquire was given up"}, now)
+		write = true
+	}
+	if r.queue {
+		var gone bool
+		d, gone = withdraw(d, r.owner)
+		write = write || gone
+	}
+	return d, write
+}

@@ -47,8 +47,8 @@ func (l *Lock) apply(ctx context.Context, start *view, p *pace, c change) (view,
 		if err != nil || !write {
 			return *v, err
 		}
-		settled, landed, err := l.swap(ctx, *v, next, p)
-		if err != nil || landed {
+		settled, done, err := l.swap(ctx, *v, next, p)
+		if err != nil || done {
 			return settled, err
 		}
 		v = &settled
@@ -57,13 +57,9 @@ func (l *Lock) apply(ctx context.Context, start *view, p *pace, c change) (view,
 
 // swap writes next over v, once, and finds out whether it did. It returns the
 // view that tells: landed, or another one on which the change has to be tried
-// anew. After each answer that leaves a doubt it reads back:
-//
-//   - the nonce is there: the write landed, whatever the reply said;
-//   - the version moved on without it: it did not, and never can, because the
-//     version it names is gone;
-//   - nothing moved: it may still be under way. Only the very same body may be
-//     sent again: then it does not matter which of the requests lands.
+// anew. After each answer that leaves a doubt it reads back. As long as the
+// outcome is open, only the very same body may be sent again: then it does
+// not matter which of the requests lands.
 func (l *Lock) swap(ctx context.Context, v view, next document, p *pace) (view, bool, error) {
 	nonce, err := l.dice.nonce()
 	if err != nil {
@@ -90,16 +86,40 @@ func (l *Lock) swap(ctx context.Context, v view, next document, p *pace) (view, 
 			return view{doc: next}, false, doubt(uncertain, err)
 		}
 		back, err := l.load(ctx, p)
-		switch {
-		case err != nil:
+		if err != nil {
 			return view{doc: next}, false, doubt(uncertain, err)
-		case back.bad == nil && back.doc.carries(nonce):
+		}
+		switch back.outcome(nonce, v.version) {
+		case landed:
 			return back, true, nil
-		case back.version != v.version:
+		case overtaken:
 			return back, false, nil
-		case !uncertain:
+		}
+		if !uncertain {
 			return back, false, p.refusedWithoutCause()
 		}
+	}
+}
+
+// outcome is what became of a write.
+type outcome int
+
+const (
+	landed    outcome = iota // whatever the reply said
+	overtaken                // it did not land and never can: the version it names is gone
+	open                     // it may still be under way
+)
+
+// outcome tells from what was read back what became of the write that was
+// sealed with nonce, over version.
+func (v view) outcome(nonce, version string) outcome {
+	switch {
+	case v.bad == nil && v.doc.carries(nonce):
+		return landed
+	case v.version != version:
+		return overtaken
+	default:
+		return open
 	}
 }
 
