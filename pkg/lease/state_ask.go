@@ -40,8 +40,8 @@ type asked struct {
 }
 
 // ask grants the lock, or a place in the queue. The last result tells whether
-// the document has to be written: an asker that already has what it gets
-// costs no write, unless its mark is about to grow old.
+// the document has to be written: an asker that keeps its place costs no
+// write, unless its mark is about to grow old.
 func ask(d document, r asking, now time.Time) (document, asked, bool) {
 	d = expire(d, now)
 	if h, i := d.holderOf(r.owner); i >= 0 {
@@ -74,15 +74,13 @@ func ask(d document, r asking, now time.Time) (document, asked, bool) {
 }
 
 // again answers an owner that holds the lock already: a retried call or a
-// redriven run gets the same grant. A mark that is getting old is renewed on
-// the occasion, so that the grant is worth having.
+// redriven run gets the same grant, with its full time. That is always written:
+// a release of this owner that was given up may still be under way, and would
+// free the lock under the asker if it found the version it names.
 func again(d document, h holder, i int, now time.Time) (document, asked, bool) {
-	write := now.Sub(h.Renewed) > h.TTL.duration()/3
-	if write {
-		h.Renewed = now
-		d = d.withHolder(i, h)
-	}
-	return d, asked{decision: Held, mine: h, after: d}, write
+	h.Renewed = later(h.Renewed, now)
+	d = d.withHolder(i, h)
+	return d, asked{decision: Held, mine: h, after: d}, true
 }
 
 // agree settles the limit between the document and the asker. While anybody

@@ -284,6 +284,32 @@ func TestAGivenUpRepeatLeavesTheEarlierGrantAlone(t *testing.T) {
 	})
 }
 
+// A release that was given up may still be under way when its owner asks
+// again: the grant that it gets then must not be taken from under it.
+func TestAGivenUpReleaseCannotFreeTheGrantAskedForAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		l, line := w.client(lease.Config{})
+		g := w.try(l, "P1")
+		late, land := leasetest.Late()
+		ctx, cancel := context.WithCancel(w.Context())
+		line.OnSwap(func(c context.Context, do func() (lease.Reading, error)) (lease.Reading, error) {
+			defer cancel()
+			return late(c, do)
+		})
+		_, err := l.Release(ctx, "P1", g.Token, "done")
+		w.is(err, lease.ErrUncertain)
+		again := w.try(w.lock(lease.Config{}), "P1") // a retry, in this process or another
+		if err := land(); !errors.Is(err, lease.ErrConflict) {
+			w.Errorf("the late release: %v", err)
+		}
+		w.holder("P1")
+		if err := again.Check(); err != nil {
+			w.Error(err)
+		}
+		w.refused(l, "P2")
+	})
+}
+
 // Two processes ask for the same owner; the one that gives up must not take
 // what the other got, although it bears the name and the token it asked for.
 func TestAGivenUpAcquireLeavesItsTwinsGrantAlone(t *testing.T) {
