@@ -135,3 +135,26 @@ func TestARunThatWaitedTooLongFailsAndNamesTheHolder(t *testing.T) {
 	w.ended(p1, asl.StatusSucceeded)
 	w.exactlyOnce(files...)
 }
+
+func TestOfTwoRunsThatReachForTheFreeLockOneWaits(t *testing.T) {
+	w := newWorld(t, nil)
+	files := w.csvs("a.csv")
+	for _, round := range []string{"first-", "second-"} { // the lock is created, and then replaced
+		reaching := w.wire.hold("acquire", request("put", "lock.json"))
+		late := w.run(round + "late")
+		w.await(reaching.reached, "a run to reach for the free lock")
+		working := w.watch.stop(round+"early", "DiscoverFiles")
+		early := w.run(round + "early")
+		w.await(working.reached, "another run to have it")
+		waiting := w.watch.entered(round+"late", "WaitForLock")
+		reaching.letGo()
+		w.await(waiting, "the late one to wait")
+		working.open()
+		w.ended(early, asl.StatusSucceeded)
+		w.ended(late, asl.StatusSucceeded)
+		w.exactlyOnce(files...)
+		files = append(files, w.csvs(round+"b.csv")...)
+	}
+	w.succeed("last")
+	w.exactlyOnce(files...)
+}
