@@ -18,6 +18,11 @@ type commands struct {
 	Demo demoCommand `cmd:"" help:"Watch two runs take turns over real files, on this machine."`
 	ASL  aslCommands `cmd:"" name:"asl" help:"Run and check state machines written in the Amazon States Language."`
 
+	Exec execCommand  `cmd:"" help:"Run a command under a lock, as flock(1) does on one machine."`
+	Lock lockCommands `cmd:"" help:"Look after locks: who has them, what happened, break, list."`
+
+	Doctor doctorCommand `cmd:"" help:"Find out whether an S3 endpoint can keep locks."`
+
 	Function functionCommand `cmd:"" hidden:"" help:"Serve one function of the pipeline to a Lambda runtime."`
 }
 
@@ -57,7 +62,7 @@ func run(ctx context.Context, args []string, to *console) (code int) {
 	command, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintln(to.Err, "lockstep:", err)
-		return 2
+		return usageCode(err)
 	}
 	err = command.Run()
 	var status exitCode
