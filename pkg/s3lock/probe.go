@@ -231,14 +231,10 @@ func (p *probe) cleaned(trouble error) Finding {
 	kept := p.kept.Load()
 	switch {
 	case trouble != nil:
-		f := Finding{
-			Verdict: Note, Err: trouble,
-			Detail: fmt.Sprintf("%d of the probe's %d objects stay below %s: %v", len(p.report.Left), len(p.keys), p.folder, trouble),
-			Advice: "delete them when convenient; a lock works without this permission",
-		}
-		if denied(trouble) {
-			f.Permission = actions["delete"]
-		}
+		f := p.trouble("delete", trouble)
+		f.Verdict = Note
+		f.Detail = fmt.Sprintf("%d of the probe's %d objects stay below %s: %s", len(p.report.Left), len(p.keys), p.folder, f.Detail)
+		f.Advice = strings.TrimPrefix(f.Advice+"; a lock works without, so deleting them by hand will do", "; ")
 		return f
 	case kept > 0:
 		return Finding{

@@ -60,7 +60,7 @@ func (p *probe) rounds(ctx context.Context, what string, condition func(round in
 				"the store lets a write that it refused, or did not answer, take effect later")
 		}
 	}
-	return ok(fmt.Sprintf("%d rounds of %d rivals to %s had one winner each (%v)", p.config.Rounds, p.config.Rivals, what, seen))
+	return ok(fmt.Sprintf("%d × %d rivals to %s: one winner each (%v)", p.config.Rounds, p.config.Rivals, what, seen))
 }
 
 var errNobodyWon = errors.New("in three attempts nobody won")
