@@ -21,6 +21,8 @@ type commands struct {
 	Exec execCommand  `cmd:"" help:"Run a command under a lock, as flock(1) does on one machine."`
 	Lock lockCommands `cmd:"" help:"Look after locks: who has them, what happened, break, list."`
 
+	Doctor doctorCommand `cmd:"" help:"Find out whether an S3 endpoint can keep locks."`
+
 	Function functionCommand `cmd:"" hidden:"" help:"Serve one function of the pipeline to a Lambda runtime."`
 }
 
