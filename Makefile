@@ -17,7 +17,7 @@ FUZZTIME ?= 10s
 BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint build clean fuzz bench
+.PHONY: help run test lint build clean fuzz bench interop
 
 help: ## list these commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
@@ -56,3 +56,6 @@ fuzz: ## run each fuzz target for a moment (FUZZTIME=10s)
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . ./...
+
+interop: ## run the contracts over S3 servers that others wrote (minutes; see docs/interop.md)
+	cd test/interop && $(GO) vet ./... && $(GO) test -count=1 -timeout 60m -v ./...
