@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/lockstep-pipeline/lockstep/functions"
 	"github.com/lockstep-pipeline/lockstep/internal/demo"
@@ -32,9 +31,13 @@ Exit codes: 0 the story came out as promised, 1 it did not, 2 the command line w
 
 // Run implements the command.
 func (d demoCommand) Run(ctx context.Context, to *console) error {
+	files, err := d.files()
+	if err != nil {
+		return fmt.Errorf("--files: %w", err)
+	}
 	if d.Keep != "" {
 		if err := demo.CheckEmpty(d.Keep); err != nil {
-			return err
+			return fmt.Errorf("--keep: %w", err)
 		}
 	}
 	self, err := os.Executable()
@@ -42,7 +45,7 @@ func (d demoCommand) Run(ctx context.Context, to *console) error {
 		return fmt.Errorf("find this program, to run the functions with it: %w", err)
 	}
 	config := demo.Config{
-		Files:        d.files(),
+		Files:        files,
 		FunctionArgv: []string{self, "function"},
 		Progress:     func(line string) { fmt.Fprintln(to.Err, line) },
 		FunctionLogs: io.Discard,
@@ -63,34 +66,35 @@ func (d demoCommand) Run(ctx context.Context, to *console) error {
 	return err
 }
 
-func (d demoCommand) files() fs.FS {
+func (d demoCommand) files() (fs.FS, error) {
 	if d.Files == "" {
-		return samples.FS()
+		return samples.FS(), nil
 	}
-	return os.DirFS(d.Files)
+	info, err := os.Stat(d.Files)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder; name the folder that the files are in", d.Files)
+	}
+	return os.DirFS(d.Files), err
 }
 
 func (d demoCommand) show(out io.Writer, report *demo.Report, remains demo.Remains) error {
-	document, err := report.JSON()
-	if err != nil {
-		return err
-	}
 	if d.Keep != "" {
-		if err := remains.Keep(d.Keep); err != nil {
-			return fmt.Errorf("keep: %w", err)
-		}
-		if err := demo.WriteFile(filepath.Join(d.Keep, "report.json"), document); err != nil {
-			return fmt.Errorf("keep: %w", err)
+		if err := demo.Keep(d.Keep, report, remains); err != nil {
+			return fmt.Errorf("--keep: %w", err)
 		}
 	}
 	if d.Output == "json" {
+		document, err := report.JSON()
+		if err != nil {
+			return err
+		}
 		_, err = out.Write(document)
 		return err
 	}
 	if err := report.WriteText(out); err != nil || d.Keep == "" {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nKept in %s: a folder for each bucket, and report.json with the histories.\n", d.Keep)
+	_, err := fmt.Fprintf(out, "Kept in %s: a folder for each bucket, the runs' histories, and report.json with all that was shown.\n", d.Keep)
 	return err
 }
 

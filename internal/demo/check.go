@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
 
-// check holds the report against the promise: one run at a time, every file
-// done exactly once, the late ones by the second run, and nothing left for the
-// third. A file that failed may be tried again.
-func (r *Report) check(config step.RunConfig, first, late []string) error {
+// check holds the report against the promise: one run at a time under growing
+// tokens, every file done exactly once, the late ones by the second run, and
+// nothing left for the third. A file that failed may be tried again.
+func (r *Report) check(prefix string, c cast) error {
 	var wrong []error
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	for _, run := range r.Runs {
@@ -21,26 +19,38 @@ func (r *Report) check(config step.RunConfig, first, late []string) error {
 		}
 	}
 	for i, h := range r.Holders {
-		if i > 0 && h.From.Before(r.Holders[i-1].Until) {
-			complain("tokens %d and %d held the lock at the same time", r.Holders[i-1].Token, h.Token)
+		if i == 0 {
+			continue
+		}
+		before := r.Holders[i-1]
+		if h.From.Before(before.Until) {
+			complain("tokens %d and %d held the lock at the same time", before.Token, h.Token)
+		}
+		if h.Token <= before.Token {
+			complain("token %d came after token %d", h.Token, before.Token)
 		}
 	}
-	expected := map[string]string{} // key to the run that must do it
-	expect(expected, config, first, "P1")
-	expect(expected, config, late, "P2")
-	done := map[string]bool{}
-	tried := map[string]bool{}
+	due := map[string]string{} // key to the run that must be the first to take it
+	for _, path := range c.first {
+		due[prefix+path] = "P1"
+	}
+	for _, path := range c.late {
+		due[prefix+path] = "P2"
+	}
+	done, tried := map[string]bool{}, map[string]bool{}
 	for _, f := range r.Files {
 		switch {
 		case done[f.Key]:
 			complain("%s was done, and then processed again by %s", f.Key, f.Run)
-		case !tried[f.Key] && expected[f.Key] != f.Run:
-			complain("%s was processed by %s, not by %s", f.Key, f.Run, expected[f.Key])
+		case !tried[f.Key] && due[f.Key] == "":
+			complain("%s was processed by %s, although the selection leaves it out", f.Key, f.Run)
+		case !tried[f.Key] && due[f.Key] != f.Run:
+			complain("%s was processed by %s, not by %s", f.Key, f.Run, due[f.Key])
 		}
 		tried[f.Key] = true
 		done[f.Key] = f.Outcome == step.OutcomeDone
 	}
-	for key, run := range expected {
+	for key, run := range due {
 		if !tried[key] {
 			complain("%s was not processed, although %s should have found it", key, run)
 		}
@@ -48,21 +58,6 @@ func (r *Report) check(config step.RunConfig, first, late []string) error {
 	if len(wrong) > 0 {
 		return fmt.Errorf("the story did not come out as it should: %w", errors.Join(wrong...))
 	}
+	r.sound = true
 	return nil
-}
-
-// expect notes the files that the selection includes.
-func expect(expected map[string]string, config step.RunConfig, paths []string, run string) {
-	for _, path := range paths {
-		for _, pattern := range config.Selection.Include {
-			if doublestar.MatchUnvalidated(pattern, path) {
-				expected[config.Source.Prefix+path] = run
-			}
-		}
-		for _, pattern := range config.Selection.Exclude {
-			if doublestar.MatchUnvalidated(pattern, path) {
-				delete(expected, config.Source.Prefix+path)
-			}
-		}
-	}
 }

@@ -3,40 +3,12 @@ package demo
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 )
-
-// split returns the paths of the regular files, in order, cut into those that
-// are there at the beginning and those that arrive late: a third, spread over
-// all folders.
-func split(files fs.FS) (first, late []string, err error) {
-	n := 0
-	err = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		if n++; n%3 == 0 {
-			late = append(late, path)
-		} else {
-			first = append(first, path)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the files to process: %w", err)
-	}
-	if len(late) == 0 {
-		return nil, nil, fmt.Errorf("found %d files; the demo needs at least three, so that some can arrive late", n)
-	}
-	return first, late, nil
-}
 
 // upload puts files into the source, under their paths.
 func (s *stage) upload(ctx context.Context, files fs.FS, paths []string) error {
@@ -56,9 +28,7 @@ func (s *stage) upload(ctx context.Context, files fs.FS, paths []string) error {
 	return nil
 }
 
-// Remains is what a telling left in the buckets: bucket, then key, to content.
-type Remains map[string]map[string][]byte
-
+// collect reads what is in the buckets that the runs write to.
 func (s *stage) collect(ctx context.Context) (Remains, error) {
 	remains := Remains{}
 	for _, name := range []string{s.config.Destination.Bucket, s.config.State.Bucket} {
@@ -88,40 +58,4 @@ func read(ctx context.Context, from *bucket.Bucket, key string) ([]byte, error) 
 	}
 	defer object.Body.Close()
 	return io.ReadAll(object.Body)
-}
-
-// CheckEmpty refuses a folder that has something in it already.
-func CheckEmpty(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("%s is not empty; name a new folder, so that nothing of yours is overwritten", dir)
-	}
-	return err
-}
-
-// Keep writes the remains below dir as plain files, a folder for each bucket.
-func (r Remains) Keep(dir string) error {
-	for name, objects := range r {
-		for key, content := range objects {
-			local, err := filepath.Localize(key)
-			if err != nil {
-				return fmt.Errorf("s3://%s/%s cannot be kept as a file: %w", name, key, err)
-			}
-			if err := WriteFile(filepath.Join(dir, name, local), content); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// WriteFile writes a file and the folders above it.
-func WriteFile(path string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, content, 0o644)
 }

@@ -23,6 +23,8 @@ type Report struct {
 	Holders []Holding              `json:"holders"`
 	Files   []File                 `json:"files"`
 	History map[string][]asl.Event `json:"history"` // by run, as GetExecutionHistory returns it
+
+	sound bool // it was checked, and came out as it should
 }
 
 // Run is one execution of the state machine.
@@ -177,11 +179,13 @@ func filesOf(state map[string][]byte) ([]File, error) {
 }
 
 // JSON is the report as one indented document.
-func (r *Report) JSON() ([]byte, error) {
+func (r *Report) JSON() ([]byte, error) { return encode(r) }
+
+func encode(document any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	err := encoder.Encode(r)
+	err := encoder.Encode(document)
 	return out.Bytes(), err
 }

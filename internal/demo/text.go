@@ -4,100 +4,143 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/lockstep-pipeline/lockstep/internal/asl"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
 
 // WriteText tells the report to a person.
 func (r *Report) WriteText(out io.Writer) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	origin := r.Runs[0].Queued
-	since := func(at time.Time) string { return fmt.Sprintf("%.2fs", at.Sub(origin).Seconds()) }
-
-	fmt.Fprintln(t, "RUNS\tstatus\ttoken\tqueued\tgot the lock\tended\twaited\tfiles\trows\trejected rows")
-	for _, run := range r.Runs {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%.2fs\t%d\t%d\t%d\n", run.Name, run.Status, run.Token,
-			since(run.Queued), since(run.Started), since(run.Ended), run.Waited, run.Files, run.Rows, run.Rejected)
-	}
-	fmt.Fprintln(t, "\nSTATES\tentered\tstate")
-	for _, run := range r.Runs {
-		for _, line := range journey(r.History[run.Name]) {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", run.Name, since(line.at), line.states)
+	var text strings.Builder
+	for _, t := range []*table{r.runs(), r.states(), r.lock(), r.folders(), r.failures()} {
+		if len(t.rows) > 0 {
+			t.write(&text)
+			text.WriteByte('\n')
 		}
 	}
-	fmt.Fprintln(t, "\nLOCK\ttoken\tholder\tfrom\tuntil (server's clock, whole seconds)")
+	text.WriteString(r.moral())
+	_, err := io.WriteString(out, strings.TrimSuffix(text.String(), "\n")+"\n")
+	return err
+}
+
+func (r *Report) runs() *table {
+	t := newTable("RUN", "STATUS", "TOKEN>", "QUEUED>", "GOT THE LOCK>", "ENDED>", "WAITED>", "FILES>", "FAILED>", "ROWS>", "REJECTED>")
+	for _, run := range r.Runs {
+		t.add(run.Name, run.Status, number(run.Token), r.since(run.Queued), r.since(run.Started), r.since(run.Ended),
+			fmt.Sprintf("%.2fs", run.Waited), number(run.Files), number(run.Failed), number(run.Rows), number(run.Rejected))
+	}
+	return t
+}
+
+// states is a column for each run and a line for each state that was entered,
+// in the order of time: who waits can be seen beside who works.
+func (r *Report) states() *table {
+	names := []string{"TIME>"}
+	var legs []leg
+	for i, run := range r.Runs {
+		names = append(names, run.Name)
+		for _, l := range journey(r.History[run.Name]) {
+			l.run = i
+			legs = append(legs, l)
+		}
+	}
+	slices.SortStableFunc(legs, func(a, b leg) int { return a.at.Compare(b.at) })
+	t := newTable(names...)
+	for _, l := range legs {
+		cells := make([]string, len(names))
+		cells[0], cells[1+l.run] = r.since(l.at), l.state
+		t.add(cells...)
+	}
+	return t
+}
+
+func (r *Report) lock() *table {
+	t := newTable("TOKEN>", "HELD BY", "FROM", "UNTIL (server's clock, whole seconds)")
 	for _, h := range r.Holders {
-		holder := h.Owner[strings.LastIndex(h.Owner, ":")+1:]
-		fmt.Fprintf(t, "\t%d\t%s\t%s\t%s\n", h.Token, holder, h.From.Format(time.TimeOnly), h.Until.Format(time.TimeOnly))
+		t.add(number(h.Token), h.Owner[strings.LastIndex(h.Owner, ":")+1:], h.From.Format(time.TimeOnly), h.Until.Format(time.TimeOnly))
 	}
-	fmt.Fprintln(t, "\nFILES\tdone by\tfolder\tfiles\trows\trejected rows")
-	for _, g := range r.byFolder() {
-		fmt.Fprintf(t, "\t%s\t%s\t%d\t%d\t%d\n", g.run, g.folder, g.files, g.rows, g.rejected)
+	return t
+}
+
+// folders sums the files that were done, by run and folder.
+func (r *Report) folders() *table {
+	type sum struct{ files, rows, rejected int64 }
+	sums := map[[2]string]*sum{}
+	var order [][2]string
+	for _, f := range r.done() {
+		at := [2]string{f.Run, path.Dir(f.Key) + "/"}
+		if sums[at] == nil {
+			sums[at] = &sum{}
+			order = append(order, at)
+		}
+		sums[at].files++
+		sums[at].rows += f.Rows
+		sums[at].rejected += f.Rejected
 	}
+	t := newTable("DONE BY", "FOLDER", "FILES>", "ROWS>", "REJECTED>")
+	for _, at := range order {
+		t.add(at[0], at[1], number(sums[at].files), number(sums[at].rows), number(sums[at].rejected))
+	}
+	return t
+}
+
+func (r *Report) failures() *table {
+	t := newTable("FAILED IN", "FILE", "WHY")
 	for _, f := range r.Files {
 		if f.Error != "" {
-			fmt.Fprintf(t, "\t%s\t%s\t%s: %s\n", f.Run, f.Key, f.Outcome, f.Error)
+			t.add(f.Run, f.Key, strings.TrimPrefix(f.Error, fmt.Sprintf("process %q: ", f.Key)))
 		}
 	}
-	return t.Flush()
+	return t
 }
 
-// leg is one visit to a state, or the same two states in turn many times.
-type leg struct {
-	at     time.Time
-	states string
-}
-
-// journey lists the states of a history, with the turns of a waiting run
-// folded into one line.
-func journey(events []asl.Event) []leg {
-	var legs []leg
-	turns := 0
-	for _, event := range events {
-		if !strings.HasSuffix(string(event.Type), "StateEntered") {
-			continue
-		}
-		switch state := event.State(); {
-		case state == "WaitForLock":
-			if turns++; turns == 1 {
-				legs = append(legs, leg{event.Timestamp, state})
-			}
-		case turns > 0 && (state == "AcquireLock" || state == "LockDecision"):
-		default:
-			legs = append(legs, leg{event.Timestamp, state})
-		}
-		if n := len(legs); turns > 1 && legs[n-1].states[:4] == "Wait" {
-			legs[n-1].states = fmt.Sprintf("WaitForLock, AcquireLock, LockDecision (%d turns)", turns)
+// moral is what there is to learn, in numbers; nothing from a story that did
+// not come out.
+func (r *Report) moral() string {
+	if !r.sound {
+		return ""
+	}
+	var rows int64
+	late := 0
+	for _, f := range r.done() {
+		rows += f.Rows
+		if f.Run == "P2" {
+			late++
 		}
 	}
-	return legs
-}
-
-type group struct {
-	run, folder           string
-	files, rows, rejected int64
-}
-
-// byFolder sums the files by run and folder, in the order of Files.
-func (r *Report) byFolder() []*group {
-	var groups []*group
+	failed := map[string]bool{}
 	for _, f := range r.Files {
-		folder := path.Dir(f.Key)
-		var g *group
-		if n := len(groups); n > 0 && groups[n-1].run == f.Run && groups[n-1].folder == folder {
-			g = groups[n-1]
-		} else {
-			g = &group{run: f.Run, folder: folder}
-			groups = append(groups, g)
-		}
-		if f.Error == "" {
-			g.files++
-			g.rows += f.Rows
-			g.rejected += f.Rejected
+		if f.Outcome == step.OutcomeFailed {
+			failed[f.Key] = true
 		}
 	}
-	return groups
+	text := fmt.Sprintf("One run held the lock at a time. %s with %s done, each exactly once.\n", count(len(r.done()), "file"), count(rows, "row"))
+	text += fmt.Sprintf("P2 waited for P1 and did what arrived meanwhile: %s. P3 found nothing new.\n", count(late, "file"))
+	if len(failed) > 0 {
+		text += fmt.Sprintf("%s failed: each run tries again, until it is quarantined.\n", count(len(failed), "file"))
+	}
+	return text
+}
+
+// done are the files that a run has done.
+func (r *Report) done() []File {
+	return slices.DeleteFunc(slices.Clone(r.Files), func(f File) bool { return f.Outcome != step.OutcomeDone })
+}
+
+// since is a moment in seconds after the first run was queued.
+func (r *Report) since(at time.Time) string {
+	return fmt.Sprintf("%.2fs", at.Sub(r.Runs[0].Queued).Seconds())
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// count is a number of things.
+func count[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, thing)
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
