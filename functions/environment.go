@@ -25,17 +25,23 @@ const (
 	envExpectedOwner = "LOCKSTEP_S3_EXPECTED_OWNER" // account id that must own the buckets
 	envChecksum      = "LOCKSTEP_S3_CHECKSUM"       // algorithm sent with every write
 	envRequesterPays = "LOCKSTEP_S3_REQUESTER_PAYS" // "true"
+	envProbe         = "LOCKSTEP_PROBE"             // "true": acquire tries the endpoint before its first lock
 )
 
-// newSteps builds the clients that the environment describes.
-func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, error) {
+// newSteps builds the clients that the environment describes. The prober is
+// nil unless the environment asks for one.
+func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, *prober, error) {
 	pathStyle, err := truth(envPathStyle)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	requesterPays, err := truth(envRequesterPays)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	probe, err := truth(envProbe)
+	if err != nil {
+		return nil, nil, err
 	}
 	options := bucket.Options{
 		Encryption:    os.Getenv(envEncryption),
@@ -46,21 +52,24 @@ func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, error) {
 	}
 	aws, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("load AWS configuration: %w", err)
+		return nil, nil, fmt.Errorf("load AWS configuration: %w", err)
 	}
 	objects := s3.NewFromConfig(aws, func(o *s3.Options) { o.UsePathStyle = pathStyle })
+	open := func(name string) (step.Store, error) { return bucket.New(objects, name, options) }
 	processor, err := process.NewParquet(process.Config{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return step.New(step.Config{
-		Open: func(name string) (step.Store, error) {
-			return bucket.New(objects, name, options)
-		},
+	steps, err := step.New(step.Config{
+		Open:      open,
 		Processor: processor,
 		MapRuns:   mapRuns{sfn.NewFromConfig(aws)},
 		Log:       log,
 	})
+	if err != nil || !probe {
+		return steps, nil, err
+	}
+	return steps, &prober{open: open, log: log}, nil
 }
 
 func truth(name string) (bool, error) {

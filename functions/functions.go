@@ -35,13 +35,13 @@ func Start(name string) {
 }
 
 func newHandler(ctx context.Context, name string) (any, error) {
-	steps, err := newSteps(ctx, slog.Default())
+	steps, prober, err := newSteps(ctx, slog.Default())
 	if err != nil {
 		return nil, err
 	}
 	switch name {
 	case "acquire":
-		return handle(steps.Acquire), nil
+		return handle(prober.before(steps.Acquire)), nil
 	case "discover":
 		return handle(steps.Discover), nil
 	case "process":

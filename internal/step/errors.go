@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/lease"
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+	"github.com/lockstep-pipeline/lockstep/pkg/s3lock"
 )
 
 // The names of these types are the error names that the state machine sees:
@@ -46,6 +47,13 @@ type LockCorruptError struct{ cause error }
 
 func (e *LockCorruptError) Error() string { return e.cause.Error() }
 func (e *LockCorruptError) Unwrap() error { return e.cause }
+
+// EndpointRefusedError: the S3 endpoint does not enforce what a lock lives by,
+// so none was taken.
+type EndpointRefusedError struct{ cause error }
+
+func (e *EndpointRefusedError) Error() string { return e.cause.Error() }
+func (e *EndpointRefusedError) Unwrap() error { return e.cause }
 
 // LedgerFencedError: a run with a higher fencing token committed already.
 type LedgerFencedError struct{ cause error }
@@ -89,7 +97,7 @@ func (e *StepError) Unwrap() error { return e.cause }
 // machine, for the test that compares them with statemachine.asl.json.
 var ErrorNames = []string{
 	"InvalidConfigError", "InvalidInputError", "LeaseLostError", "LockCorruptError",
-	"LedgerFencedError", "TooManyFilesFailedError", "TransientError", "StepError",
+	"EndpointRefusedError", "LedgerFencedError", "TooManyFilesFailedError", "TransientError", "StepError",
 }
 
 // Translate gives an error the one name under which the state machine knows
@@ -115,6 +123,8 @@ func Translate(err error) error {
 		return &LedgerFencedError{err}
 	case errors.Is(err, lease.ErrLost):
 		return &LeaseLostError{err}
+	case errors.Is(err, s3lock.ErrEndpointRefused):
+		return &EndpointRefusedError{err}
 	case errors.As(err, &corrupt):
 		return &LockCorruptError{err}
 	case bucket.Transient(err), errors.Is(err, lease.ErrUncertain), errors.Is(err, context.DeadlineExceeded):
