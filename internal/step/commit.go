@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
 )
 
-// Commit compares the manifest with the results, writes the run's summary and
-// tells the ledger, under the run's fencing token. It may be repeated: a commit
-// that landed is recognised. A run in which too much failed ends in
+// Commit compares the manifest with the results, tells the ledger under the
+// run's fencing token, and writes the run's summary. It may be repeated: a
+// commit that landed is recognised. A run in which too much failed ends in
 // *TooManyFilesFailedError once everything is safe.
 func (s *Steps) Commit(ctx context.Context, in CommitInput) (CommitOutput, error) {
 	r, err := s.begin(in.Execution, in.Config)
@@ -32,36 +32,14 @@ func (r *run) commit(ctx context.Context, in CommitInput) (CommitOutput, error) 
 		return CommitOutput{}, err
 	}
 	summary := r.newSummary(in.Token, in.Discovered.Cutoff, found)
-	var rows []ledger.Row
-	var outputs []string
-	err := readManifest(ctx, r.state, in.Discovered.Manifest, func(batch Batch) error {
-		results, err := r.readResult(ctx, keys, batch)
-		for _, f := range results {
-			summary.count(f, r.config.Failure.MaxAttempts)
-			switch f.Outcome {
-			case OutcomeDone:
-				rows = append(rows, f.Row(ledger.Done))
-				outputs = append(outputs, f.Outputs...)
-			case OutcomeFailed:
-				rows = append(rows, f.Row(ledger.Failed))
-			}
-		}
-		return err
-	})
+	rows, err := r.tally(ctx, keys, in.Discovered.Manifest, &summary)
 	if err != nil {
 		return CommitOutput{}, err
 	}
-	if r.config.Failure.Atomicity == AtomicityRun && summary.Failed > 0 {
-		summary.undo()
-		rows = onlyFailed(rows)
-		if err := r.remove(ctx, outputs); err != nil {
-			return CommitOutput{}, err
-		}
-	}
-	if err := r.writeJSON(ctx, keys.summary(), summary); err != nil {
+	if err := r.record(ctx, in, rows, found.Upkeep); err != nil {
 		return CommitOutput{}, err
 	}
-	if err := r.record(ctx, in, rows, found.Upkeep); err != nil {
+	if err := r.writeJSON(ctx, keys.summary(), summary); err != nil {
 		return CommitOutput{}, err
 	}
 	url := "s3://" + r.state.Name() + "/" + keys.summary()
@@ -77,6 +55,35 @@ func (r *run) commit(ctx context.Context, in CommitInput) (CommitOutput, error) 
 	}, nil
 }
 
+// tally counts the results into the summary and returns what the ledger is to
+// be told. Where one failure spoils the run it takes the outputs back first:
+// nothing is told of files whose outputs may still be seen.
+func (r *run) tally(ctx context.Context, keys runKeys, manifest ObjectRef, summary *Summary) ([]ledger.Row, error) {
+	allOrNothing := r.config.Failure.Atomicity == AtomicityRun
+	var done, failed []ledger.Row
+	var results []FileResult // kept only where they may be needed again
+	err := r.eachResult(ctx, keys, manifest, func(f FileResult) {
+		summary.count(f, r.config.Failure.MaxAttempts)
+		switch f.Outcome {
+		case OutcomeDone:
+			done = append(done, f.Row(ledger.Done))
+		case OutcomeFailed:
+			failed = append(failed, f.Row(ledger.Failed))
+		}
+		if allOrNothing {
+			results = append(results, f)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if allOrNothing && summary.notDone() > 0 {
+		summary.undo()
+		return failed, r.takeBack(ctx, results)
+	}
+	return append(done, failed...), nil
+}
+
 // record tells the ledger. A merge that failed is a matter for the log: the
 // commit stands, and a later one merges.
 func (r *run) record(ctx context.Context, in CommitInput, rows []ledger.Row, upkeep ledger.Upkeep) error {
@@ -89,31 +96,10 @@ func (r *run) record(ctx context.Context, in CommitInput, rows []ledger.Row, upk
 		Rows: rows, MaxAttempts: r.config.Failure.MaxAttempts, Upkeep: upkeep,
 	})
 	if err != nil {
-		return fmt.Errorf("commit ledger s3://%s/%s: %w", r.state.Name(), ledgerPrefix(r.config), err)
+		return fmt.Errorf("commit ledger s3://%s/%s: %w", r.state.Name(), LedgerPrefix(r.config), err)
 	}
 	if committed.MergeErr != nil {
 		r.log.Warn("ledger segments not merged; a later commit tries again", "token", in.Token, "error", committed.MergeErr)
-	}
-	return nil
-}
-
-func onlyFailed(rows []ledger.Row) []ledger.Row {
-	var failed []ledger.Row
-	for _, row := range rows {
-		if row.Outcome == ledger.Failed {
-			failed = append(failed, row)
-		}
-	}
-	return failed
-}
-
-// remove takes the run's outputs back. It is safe to repeat, and under the
-// lease no other run is writing the same keys.
-func (r *run) remove(ctx context.Context, outputs []string) error {
-	for _, key := range outputs {
-		if err := r.destination.Delete(ctx, key); err != nil {
-			return fmt.Errorf("remove the run's outputs (failure.atomicity is %q): %w", AtomicityRun, err)
-		}
 	}
 	return nil
 }

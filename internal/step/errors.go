@@ -127,8 +127,15 @@ func Translate(err error) error {
 		return &EndpointRefusedError{err}
 	case errors.As(err, &corrupt):
 		return &LockCorruptError{err}
-	case bucket.Transient(err), errors.Is(err, lease.ErrUncertain), errors.Is(err, context.DeadlineExceeded):
+	case transient(err):
 		return &TransientError{err}
 	}
 	return &StepError{err}
+}
+
+// transient reports trouble of the moment, which is no file's fault.
+func transient(err error) bool {
+	var marked *TransientError
+	return errors.As(err, &marked) || bucket.Transient(err) ||
+		errors.Is(err, lease.ErrUncertain) || errors.Is(err, context.DeadlineExceeded)
 }

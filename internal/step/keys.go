@@ -13,7 +13,7 @@ import (
 // This file builds every S3 key that the steps use; nothing else does.
 //
 //	<state.prefix>lock.json                                    the lease
-//	<state.prefix>ledger/…                                     head and segments
+//	<state.prefix>ledger/<source.bucket>/…                     head and segments
 //	<state.prefix>runs/<run>/<token>/manifest.json             the batches to do
 //	<state.prefix>runs/<run>/<token>/discovery.json            what the listing came to
 //	<state.prefix>runs/<run>/<token>/results/<batch>.json      what became of each
@@ -29,7 +29,10 @@ import (
 // LockKey is the key of the pipeline's lock in its state bucket.
 func LockKey(c RunConfig) string { return c.State.Prefix + "lock.json" }
 
-func ledgerPrefix(c RunConfig) string { return c.State.Prefix + "ledger/" }
+// LedgerPrefix is the folder of the ledger in the state bucket. It names the
+// source bucket: a ledger takes a key that is not listed for gone, so it must
+// be of one bucket.
+func LedgerPrefix(c RunConfig) string { return c.State.Prefix + "ledger/" + c.Source.Bucket + "/" }
 
 // runKeys are the keys of one run at one fencing token.
 type runKeys struct{ folder string }
@@ -52,15 +55,22 @@ const maxKeyBytes = 1024
 // name that does not end in "parquet" is an aside (rejected rows) and begins
 // with an underscore, which query engines over the prefix skip.
 func outputKey(c RunConfig, f ledger.File, name string) (string, error) {
-	relative := strings.TrimPrefix(f.Key, c.Source.Prefix)
-	version := sha256.Sum256([]byte(f.ETag))
-	folder, base := path.Split(relative)
+	stem, aside := outputStems(c, f)
 	if !strings.HasSuffix(name, "parquet") {
-		base = "_" + base
+		stem = aside
 	}
-	key := fmt.Sprintf("%s%s%s.%s.%s", c.Destination.Prefix, folder, base, hex.EncodeToString(version[:6]), name)
+	key := stem + name
 	if len(key) > maxKeyBytes {
 		return "", fmt.Errorf("output key for %q would have %d bytes, S3 takes %d; shorten destination.prefix or the file's name", f.Key, len(key), maxKeyBytes)
 	}
 	return key, nil
+}
+
+// outputStems are what the keys of a file's outputs and of its asides begin
+// with, and no others do.
+func outputStems(c RunConfig, f ledger.File) (outputs, asides string) {
+	folder, base := path.Split(strings.TrimPrefix(f.Key, c.Source.Prefix))
+	version := sha256.Sum256([]byte(f.ETag))
+	end := base + "." + hex.EncodeToString(version[:6]) + "."
+	return c.Destination.Prefix + folder + end, c.Destination.Prefix + folder + "_" + end
 }

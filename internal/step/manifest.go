@@ -25,9 +25,9 @@ type manifestWriter struct {
 	spool  *os.File
 	out    *bufio.Writer
 
-	batch      Batch
-	batchBytes int64 // source bytes in batch
-	batchJSON  int   // its size as JSON, files only
+	batch      []ledger.Candidate // not written yet
+	batchBytes int64              // source bytes in batch
+	batchJSON  int                // its size as JSON
 
 	batches int
 	files   int64
@@ -50,11 +50,16 @@ func (w *manifestWriter) close() {
 // add appends a file. One that failed before gets a batch of its own: should
 // it bring a whole call down, it takes no other file with it.
 func (w *manifestWriter) add(f ledger.Candidate) error {
+	w.files++
+	w.bytes += f.Size
+	if f.Attempts > 0 {
+		return w.write([]ledger.Candidate{f})
+	}
 	encoded, err := json.Marshal(f)
 	if err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	full := len(w.batch.Files) >= w.limits.MaxFiles ||
+	full := len(w.batch) >= w.limits.MaxFiles ||
 		w.batchBytes+f.Size > w.limits.MaxBytes ||
 		w.batchJSON+len(encoded) > maxBatchBytes
 	if full {
@@ -62,23 +67,18 @@ func (w *manifestWriter) add(f ledger.Candidate) error {
 			return err
 		}
 	}
-	w.files++
-	w.bytes += f.Size
-	if f.Attempts > 0 {
-		return w.write([]ledger.Candidate{f})
-	}
-	w.batch.Files = append(w.batch.Files, f)
+	w.batch = append(w.batch, f)
 	w.batchBytes += f.Size
 	w.batchJSON += len(encoded) + 1
 	return nil
 }
 
 func (w *manifestWriter) flush() error {
-	if len(w.batch.Files) == 0 {
+	if len(w.batch) == 0 {
 		return nil
 	}
-	err := w.write(w.batch.Files)
-	w.batch.Files, w.batchBytes, w.batchJSON = w.batch.Files[:0], 0, 0
+	err := w.write(w.batch)
+	w.batch, w.batchBytes, w.batchJSON = w.batch[:0], 0, 0
 	return err
 }
 
@@ -138,24 +138,32 @@ func readManifest(ctx context.Context, store Store, ref ObjectRef, each func(Bat
 		return fmt.Errorf("read manifest: %w", err)
 	}
 	defer object.Body.Close()
-	decoder := json.NewDecoder(bufio.NewReader(object.Body))
-	broken := func(err error) error {
-		return fmt.Errorf("manifest s3://%s/%s is damaged: %w", ref.Bucket, ref.Key, err)
+	if err := decodeManifest(object.Body, each); err != nil {
+		return fmt.Errorf("manifest s3://%s/%s: %w", ref.Bucket, ref.Key, err)
 	}
-	if _, err := decoder.Token(); err != nil { // [
-		return broken(err)
+	return nil
+}
+
+func decodeManifest(body io.Reader, each func(Batch) error) error {
+	decoder := json.NewDecoder(bufio.NewReader(body))
+	opening, err := decoder.Token()
+	if err != nil {
+		return fmt.Errorf("it cannot be read: %w", err)
+	}
+	if opening != json.Delim('[') {
+		return fmt.Errorf("it is damaged: it begins with %v, not with a list", opening)
 	}
 	for decoder.More() {
 		var batch Batch
 		if err := decoder.Decode(&batch); err != nil {
-			return broken(err)
+			return fmt.Errorf("it cannot be read: %w", err)
 		}
 		if err := each(batch); err != nil {
 			return err
 		}
 	}
-	if _, err := decoder.Token(); err != nil { // ]: a cut manifest ends before it
-		return broken(err)
+	if _, err := decoder.Token(); err != nil { // the closing bracket: a cut manifest ends before it
+		return fmt.Errorf("it cannot be read: %w", err)
 	}
 	return nil
 }

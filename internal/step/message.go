@@ -104,7 +104,7 @@ type CommitOutput struct {
 	Failed      int64  `json:"failed"`      // failed in this run, quarantined ones included
 	Quarantined int64  `json:"quarantined"` // failed for the last time
 	Superseded  int64  `json:"superseded"`  // changed or deleted since the listing; the next run looks again
-	Deferred    int64  `json:"deferred"`    // not begun for want of time; the next run takes them
+	Deferred    int64  `json:"deferred"`    // put off for want of time, or by trouble of the moment; the next run takes them
 	Rows        int64  `json:"rows"`
 	Rejected    int64  `json:"rejected"`
 	Summary     string `json:"summary"` // S3 URL of the run's audit record

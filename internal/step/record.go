@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 )
@@ -28,7 +29,11 @@ func (r *run) readJSON(ctx context.Context, key string, record any) error {
 		return fmt.Errorf("read run record: %w", err)
 	}
 	defer object.Body.Close()
-	if err := json.NewDecoder(object.Body).Decode(record); err != nil {
+	text, err := io.ReadAll(object.Body)
+	if err != nil {
+		return fmt.Errorf("read run record s3://%s/%s: %w", r.state.Name(), key, err)
+	}
+	if err := json.Unmarshal(text, record); err != nil {
 		return fmt.Errorf("run record s3://%s/%s is damaged: %w", r.state.Name(), key, err)
 	}
 	return nil

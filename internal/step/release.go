@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,6 +57,13 @@ func (s *Steps) releaseStopped(ctx context.Context, in ReleaseInput) (ReleaseOut
 		return ReleaseOutput{}, &InvalidInputError{"this function was given no way to look at Map Runs"}
 	}
 	r, err := s.begin(Execution{ID: in.Detail.ExecutionARN, Name: in.Detail.Name}, json.RawMessage(*in.Detail.Input))
+	if refused := (*InvalidConfigError)(nil); errors.As(err, &refused) {
+		// Its failure is told of as well; an error here would be tried again and
+		// then raise an alarm of its own.
+		out := ReleaseOutput{Reason: "the execution was refused before it touched the lock: " + refused.Error()}
+		s.log.Info("release", "released", false, "run", in.Detail.Name, "reason", out.Reason)
+		return out, nil
+	}
 	if err != nil {
 		return ReleaseOutput{}, err
 	}

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
@@ -15,7 +19,7 @@ const (
 	OutcomeDone       = "done"
 	OutcomeFailed     = "failed"     // its own fault; counts as an attempt
 	OutcomeSuperseded = "superseded" // changed or deleted since it was listed
-	OutcomeDeferred   = "deferred"   // not begun for want of time
+	OutcomeDeferred   = "deferred"   // put off for want of time, or by trouble of the moment
 )
 
 // FileResult is what became of one file.
@@ -25,7 +29,9 @@ type FileResult struct {
 	Rows     int64    `json:"rows"`
 	Rejected int64    `json:"rejected"`
 	Outputs  []string `json:"outputs"` // keys in the destination bucket
-	Error    string   `json:"error"`   // why it failed; "" otherwise
+	Error    string   `json:"error"`   // why it failed, or which trouble put it off; "" otherwise
+
+	crashed bool // there is no result, so Outputs may not be all
 }
 
 // BatchResult is the object that Process leaves for Commit.
@@ -34,8 +40,39 @@ type BatchResult struct {
 	Files []FileResult `json:"files"`
 }
 
-func (r *run) writeResult(ctx context.Context, keys runKeys, result BatchResult) error {
-	return r.writeJSON(ctx, keys.result(result.Batch), result)
+// resultReaders is how many results are read at a time: one after the other,
+// those of a million files would take longer than a function lives.
+const resultReaders = 16
+
+// eachResult calls each with the outcomes of every file of the manifest, batch
+// by batch and in the manifest's order.
+func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, each func(FileResult)) error {
+	readers, ctx := errgroup.WithContext(ctx)
+	inOrder := make(chan chan []FileResult, resultReaders)
+	readers.Go(func() error {
+		defer close(inOrder)
+		return readManifest(ctx, r.state, manifest, func(batch Batch) error {
+			answer := make(chan []FileResult, 1)
+			select {
+			case inOrder <- answer:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			readers.Go(func() error {
+				defer close(answer)
+				results, err := r.readResult(ctx, keys, batch)
+				answer <- results
+				return err
+			})
+			return nil
+		})
+	})
+	for answer := range inOrder {
+		for _, result := range <-answer {
+			each(result)
+		}
+	}
+	return readers.Wait()
 }
 
 // readResult returns the outcomes of a batch, one for each of its files and in
@@ -50,8 +87,12 @@ func (r *run) readResult(ctx context.Context, keys runKeys, batch Batch) ([]File
 		return nil, fmt.Errorf("read result of batch %d: %w", batch.Number, err)
 	}
 	defer object.Body.Close()
+	text, err := io.ReadAll(object.Body)
+	if err != nil { // not the batch's fault
+		return nil, fmt.Errorf("read result of batch %d: %w", batch.Number, err)
+	}
 	var result BatchResult
-	if err := json.NewDecoder(object.Body).Decode(&result); err != nil {
+	if err := json.Unmarshal(text, &result); err != nil {
 		return crashed(batch, fmt.Sprintf("the result of its batch cannot be read: %v", err)), nil
 	}
 	if !sameFiles(batch, result) {
@@ -63,7 +104,7 @@ func (r *run) readResult(ctx context.Context, keys runKeys, batch Batch) ([]File
 func crashed(batch Batch, why string) []FileResult {
 	results := make([]FileResult, len(batch.Files))
 	for i, f := range batch.Files {
-		results[i] = FileResult{Candidate: f, Outcome: OutcomeFailed, Error: why}
+		results[i] = FileResult{Candidate: f, Outcome: OutcomeFailed, Error: why, crashed: true}
 	}
 	return results
 }
@@ -78,4 +119,15 @@ func sameFiles(batch Batch, result BatchResult) bool {
 		}
 	}
 	return true
+}
+
+// brief is an error's text for a record: what a processor quotes of a file may
+// be long.
+func brief(err error) string {
+	const most = 1000
+	text := err.Error()
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

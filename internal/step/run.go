@@ -45,6 +45,7 @@ func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
 			return nil, err
 		}
 	}
+	r.state = wired{r.state}
 	register, err := s3lock.New(r.state, LockKey(config))
 	if err != nil {
 		return nil, err
@@ -66,8 +67,15 @@ func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
 // holding picks up the lease that the run took in an earlier state and keeps
 // it alive until stop is called. The returned context ends, with
 // lease.ErrLost as its cause, before anybody else can hold the lock.
+//
+// A lease that is getting old is renewed at once: a run of many calls, each
+// shorter than the pause of Keep, would lose it otherwise.
 func (r *run) holding(ctx context.Context, token int64) (_ context.Context, stop func(), err error) {
 	grant, err := r.lock.Resume(ctx, r.execution.ID, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	grant, err = r.lock.RenewIfOlder(ctx, grant, seconds(r.config.Lock.TTLSeconds)/3)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,14 +84,18 @@ func (r *run) holding(ctx context.Context, token int64) (_ context.Context, stop
 }
 
 func (r *run) ledger() (*ledger.Ledger, error) {
-	return ledger.Open(r.state, ledgerPrefix(r.config))
+	return ledger.Open(r.state, LedgerPrefix(r.config))
 }
+
+// stillHolding returns why the run may not act any more, or nil. It is asked
+// before each effect that others can see.
+func stillHolding(ctx context.Context) error { return whyEnded(ctx, ctx.Err()) }
 
 // whyEnded prefers the reason that a context was given over the bare fact that
 // it ended, so that a lost lease is reported as one.
 func whyEnded(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil && ctx.Err() != nil {
-		return cause
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return err
 }

@@ -19,7 +19,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/process"
@@ -58,7 +57,6 @@ type Steps struct {
 	processor process.Processor
 	mapRuns   MapRuns
 	log       *slog.Logger
-	now       func() time.Time // only for deadlines given by the caller's context
 }
 
 // New returns the steps. It does not dial.
@@ -70,5 +68,5 @@ func New(c Config) (*Steps, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Steps{open: c.Open, processor: c.Processor, mapRuns: c.MapRuns, log: log, now: time.Now}, nil
+	return &Steps{open: c.Open, processor: c.Processor, mapRuns: c.MapRuns, log: log}, nil
 }

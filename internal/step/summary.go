@@ -11,7 +11,8 @@ import (
 const maxFailuresListed = 100
 
 // Summary is the audit record of a run: what it found, what it did with it,
-// and what it left. It is written before the ledger is told.
+// and what it left. It is written once the ledger has the same, so that it
+// never claims what was refused.
 type Summary struct {
 	Pipeline  string    `json:"pipeline"`
 	Trigger   string    `json:"trigger"`
@@ -36,12 +37,15 @@ type Summary struct {
 
 	Atomicity Atomicity     `json:"atomicity"`
 	Failures  []FileFailure `json:"failures"` // the first hundred
+
+	hindered int64 // of the deferred, those put off by trouble
 }
 
-// FileFailure is one file that failed in the run.
+// FileFailure is one file that failed in the run, or was put off by trouble
+// that was not its own.
 type FileFailure struct {
 	Key         string `json:"key"`
-	Attempts    int    `json:"attempts"` // this one included
+	Attempts    int    `json:"attempts"` // that count against the file, this one included
 	Quarantined bool   `json:"quarantined"`
 	Error       string `json:"error"`
 }
@@ -66,19 +70,30 @@ func (s *Summary) count(f FileResult, maxAttempts int) {
 		s.Bytes += f.Size
 	case OutcomeFailed:
 		s.Failed++
-		failure := FileFailure{Key: f.Key, Attempts: f.Attempts + 1, Quarantined: f.Attempts+1 >= maxAttempts, Error: f.Error}
-		if failure.Quarantined {
+		last := f.Attempts+1 >= maxAttempts
+		if last {
 			s.Quarantined++
 		}
-		if len(s.Failures) < maxFailuresListed {
-			s.Failures = append(s.Failures, failure)
-		}
+		s.list(FileFailure{Key: f.Key, Attempts: f.Attempts + 1, Quarantined: last, Error: f.Error})
 	case OutcomeSuperseded:
 		s.Superseded++
 	default:
 		s.Deferred++
+		if f.Error != "" {
+			s.hindered++
+			s.list(FileFailure{Key: f.Key, Attempts: f.Attempts, Error: f.Error})
+		}
 	}
 }
+
+func (s *Summary) list(f FileFailure) {
+	if len(s.Failures) < maxFailuresListed {
+		s.Failures = append(s.Failures, f)
+	}
+}
+
+// notDone counts the files that could not be processed, by whose fault ever.
+func (s *Summary) notDone() int64 { return s.Failed + s.hindered }
 
 // undo turns the counts into those of a run that committed nothing: under
 // atomicity "run" the files that would have been done are work for the next.
@@ -87,17 +102,19 @@ func (s *Summary) undo() {
 	s.Done, s.Rows, s.Rejected, s.Bytes = 0, 0, 0, 0
 }
 
-// verdict is the run's own error, if too much of it failed.
+// verdict is the run's own error, if too much of it failed. Files put off by
+// trouble count too: a run that gets nothing done must not pass for a success.
 func (s *Summary) verdict(config RunConfig, url string) error {
-	total := s.Done + s.Failed
+	bad := s.notDone()
 	allOrNothing := config.Failure.Atomicity == AtomicityRun
-	tooMany := float64(s.Failed) > config.Failure.MaxFailedFraction*float64(total)
-	if s.Failed == 0 || !(allOrNothing || tooMany) {
+	// A quotient, since it rounds to the same number as the setting was read as.
+	if bad == 0 || !allOrNothing && float64(bad)/float64(s.Done+bad) <= config.Failure.MaxFailedFraction {
 		return nil
 	}
 	first := s.Failures[0]
 	return &TooManyFilesFailedError{
-		Failed: s.Failed, Total: total + s.Superseded + s.Deferred, MaxFraction: config.Failure.MaxFailedFraction, AllOrNothing: allOrNothing,
+		Failed: bad, Total: s.Done + s.Failed + s.Superseded + s.Deferred,
+		MaxFraction: config.Failure.MaxFailedFraction, AllOrNothing: allOrNothing,
 		First: fmt.Sprintf("%s: %s", first.Key, first.Error), Summary: url,
 	}
 }

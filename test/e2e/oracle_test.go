@@ -129,7 +129,7 @@ func (w *world) holds(key string, content []byte, f file) {
 
 func (w *world) ledger() *ledger.Ledger {
 	w.t.Helper()
-	books, err := ledger.Open(w.state, w.config.State.Prefix+"ledger/")
+	books, err := ledger.Open(w.state, step.LedgerPrefix(w.config))
 	if err != nil {
 		w.t.Fatal(err)
 	}

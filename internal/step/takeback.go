@@ -1,0 +1,63 @@
+package step
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+)
+
+// takeBackers is how many files' outputs are removed at a time.
+const takeBackers = 16
+
+// takeBack removes the run's outputs. It is safe to repeat, and while the run
+// holds its lease no other run writes the same keys.
+func (r *run) takeBack(ctx context.Context, results []FileResult) error {
+	work, working := errgroup.WithContext(ctx)
+	work.SetLimit(takeBackers)
+	for _, f := range results {
+		work.Go(func() error {
+			outputs, err := r.outputsOf(working, f)
+			if err != nil {
+				return err
+			}
+			for _, key := range outputs {
+				if err := stillHolding(ctx); err != nil {
+					return err
+				}
+				if err := r.destination.Delete(working, key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return fmt.Errorf("remove the run's outputs (failure.atomicity is %q): %w", AtomicityRun, err)
+	}
+	return nil
+}
+
+// outputsOf returns what a file may have left behind. A result says it all of
+// files that were brought to an end; of others (their call crashed, or an
+// earlier attempt at the batch got further) only the bucket knows.
+func (r *run) outputsOf(ctx context.Context, f FileResult) ([]string, error) {
+	if f.Outcome == OutcomeDone || f.Outcome == OutcomeFailed && !f.crashed {
+		return f.Outputs, nil
+	}
+	var keys []string
+	outputs, asides := outputStems(r.config, f.File)
+	for _, stem := range []string{outputs, asides} {
+		for page, err := range r.destination.List(ctx, bucket.ListOptions{Prefix: stem}) {
+			if err != nil {
+				return nil, err
+			}
+			for _, entry := range page.Entries {
+				keys = append(keys, entry.Key)
+			}
+		}
+	}
+	return keys, nil
+}
