@@ -184,7 +184,12 @@ func (e *endpoint) start(t *testing.T, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		_ = p.Process.Signal(syscall.SIGTERM) // which ends the command, too
-		<-p.finished
+		select {
+		case <-p.finished:
+		case <-time.After(10 * time.Second): // but for one that ignores it
+			_ = p.Process.Kill()
+			<-p.finished
+		}
 		read.Close()
 	})
 	return p
