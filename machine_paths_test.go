@@ -1,0 +1,240 @@
+package lockstep_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	lockstep "github.com/lockstep-pipeline/lockstep"
+	"github.com/lockstep-pipeline/lockstep/internal/asl"
+	"github.com/lockstep-pipeline/lockstep/internal/asl/mock"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
+)
+
+// standIn gives the machine's placeholders values.
+func standIn(name string) string {
+	if function, ok := strings.CutSuffix(name, "FunctionArn"); ok {
+		return "arn:aws:lambda:us-east-1:123456789012:function:" + strings.ToLower(function)
+	}
+	return strings.ToLower(name)
+}
+
+// world is what the functions answer, by function; see internal/asl/mock.
+type world map[string]any
+
+func gives(output any) map[string]any { return map[string]any{"return": output} }
+func fails(name string) map[string]any {
+	return map[string]any{"error": name, "cause": "the cause of " + name}
+}
+
+// working is a world in which a run finds two batches and does them.
+func working() world {
+	return world{
+		"acquire":  gives(step.AcquireOutput{Decision: step.DecisionHeld, Token: 7}),
+		"discover": gives(found(2)),
+		"process":  gives(step.ProcessOutput{}),
+		"commit":   gives(step.CommitOutput{}),
+		"release":  gives(step.ReleaseOutput{}),
+		"s3":       map[string]any{"lockstep-state/manifest": []step.Batch{{Number: 0}, {Number: 1}}},
+	}
+}
+
+func found(batches int) step.DiscoverOutput {
+	return step.DiscoverOutput{
+		Batches: batches, Manifest: step.ObjectRef{Bucket: "lockstep-state", Key: "manifest"},
+		MapResults: "map", MaxConcurrency: 1, ToleratedFailurePercentage: 100,
+	}
+}
+
+func (w world) with(function string, answers ...any) world {
+	w[function] = answers
+	return w
+}
+
+// play runs the machine in simulated time and returns how it ended and the
+// states it visited.
+func play(t *testing.T, w world) (*asl.Execution, []string) {
+	t.Helper()
+	mocks, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := mock.Load(mocks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition, err := asl.Load(lockstep.Definition, asl.Derive(standIn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale, err := asl.ScaleWaits(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := asl.NewMachine(definition, asl.Config{
+		Lambda: answers, Objects: answers, Simulated: true, WaitScale: scale, Random: rand.NewPCG(1, 1),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	execution, err := machine.Start(t.Context(), asl.Input{JSON: string(lockstep.ScheduleEvent)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	execution.Wait()
+	var visited []string
+	for _, event := range execution.History() {
+		if strings.HasSuffix(string(event.Type), "StateEntered") {
+			visited = append(visited, event.State())
+		}
+	}
+	return execution, visited
+}
+
+func ending(e *asl.Execution) string {
+	end := e.Describe()
+	if end.Error == nil {
+		return string(end.Status)
+	}
+	return fmt.Sprintf("%s %s", end.Status, *end.Error)
+}
+
+func TestTheJourneysOfARun(t *testing.T) {
+	waits := gives(step.AcquireOutput{Decision: step.DecisionWait, WaitSeconds: 15})
+	held := gives(step.AcquireOutput{Decision: step.DecisionHeld, Token: 7})
+	for _, journey := range []struct {
+		name   string
+		world  world
+		states string
+		end    string
+	}{
+		{"something is new", working(),
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
+		{"nothing is new, so no Map is started", working().with("discover", gives(found(0))), // CASES 36
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ReleaseLock RunSucceeded", "SUCCEEDED"},
+		{"waits twice, then takes over", working().with("acquire", waits, waits, held).with("discover", gives(found(0))),
+			"AcquireLock LockDecision WaitForLock AcquireLock LockDecision WaitForLock AcquireLock LockDecision DiscoverFiles AnythingNew ReleaseLock RunSucceeded", "SUCCEEDED"},
+		{"superseded", working().with("acquire", gives(step.AcquireOutput{Decision: step.DecisionSuperseded})),
+			"AcquireLock LockDecision RunSkipped", "SUCCEEDED"},
+		{"waited too long", working().with("acquire", gives(step.AcquireOutput{Decision: step.DecisionTimedOut, Reason: "held by P0"})), // CASES 17
+			"AcquireLock LockDecision LockWaitTimedOut", "FAILED LockWaitTimedOut"},
+		{"a decision that only a newer function knows", working().with("acquire", gives(step.AcquireOutput{Decision: "delegated"})),
+			"AcquireLock LockDecision UnknownDecision ReleaseAfterFailure RunFailed", "FAILED UnknownDecision"},
+		{"wrong configuration never touches the lock", working().with("acquire", fails("InvalidConfigError")),
+			"AcquireLock RunRefused", "FAILED InvalidConfigError"},
+		{"a crashed batch does not hide the other", working().with("process", fails("Runtime.ExitError"), gives(step.ProcessOutput{})), // CASES 37
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
+		{"the manifest is gone", func() world { w := working(); w["s3"] = map[string]any{}; return w }(),
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles ReleaseAfterFailure RunFailed", "FAILED States.ItemReaderFailed"},
+		{"the release fails and fails", working().with("release", fails("StepError")), // CASES 38
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock ReleaseAfterFailure RunFailed", "FAILED StepError"},
+		{"the release works at its third try", working().with("release", fails("StepError"), fails("Lambda.Unknown"), gives(step.ReleaseOutput{})),
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
+	} {
+		t.Run(journey.name, func(t *testing.T) {
+			execution, visited := play(t, journey.world)
+			if got := strings.Join(visited, " "); got != journey.states {
+				t.Errorf("visited\n%s, want\n%s", got, journey.states)
+			}
+			if got := ending(execution); got != journey.end {
+				t.Errorf("ended %s, want %s", got, journey.end)
+			}
+		})
+	}
+}
+
+// Whatever a function's call ends with, wherever: the lock is given back, and
+// the run fails with that first error, also when giving back fails as well.
+func TestEveryErrorAtEveryStepGivesTheLockBackAndIsKept(t *testing.T) {
+	errorNames := append(slices.Clone(step.ErrorNames),
+		"Lambda.Unknown", "Lambda.TooManyRequestsException", "Lambda.ResourceNotFoundException", "Sandbox.Timedout",
+		"Runtime.ExitError", "States.DataLimitExceeded", "string")
+	for _, function := range []string{"acquire", "discover", "commit", "release"} {
+		for _, errorName := range errorNames {
+			if function == "acquire" && errorName == "InvalidConfigError" {
+				continue // RunRefused, above
+			}
+			for _, releases := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s gives %s, release works: %t", function, errorName, releases), func(t *testing.T) {
+					w := working().with(function, fails(errorName))
+					switch {
+					case function == "release" && releases:
+						// ReleaseLock's six tries fail, ReleaseAfterFailure works.
+						failing := slices.Repeat([]any{fails(errorName)}, 6)
+						w.with("release", append(failing, gives(step.ReleaseOutput{}))...)
+					case !releases && function != "release":
+						w.with("release", fails("SecondError"))
+					}
+					execution, visited := play(t, w)
+					if n := len(visited); n < 2 || visited[n-2] != "ReleaseAfterFailure" || visited[n-1] != "RunFailed" {
+						t.Errorf("the journey ends %v, want ReleaseAfterFailure RunFailed", visited)
+					}
+					end := execution.Describe()
+					if end.Error == nil || *end.Error != errorName || end.Cause == nil || *end.Cause != "the cause of "+errorName {
+						t.Errorf("ended %s, want the first error %s with its cause unchanged", ending(execution), errorName)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestAStepThatTakesTooLongGivesTheLockBack(t *testing.T) {
+	for _, function := range []string{"acquire", "discover", "commit"} {
+		t.Run(function, func(t *testing.T) {
+			w := working()
+			answer := w[function].(map[string]any)
+			answer["seconds"] = 2000
+			execution, visited := play(t, w)
+			if ending(execution) != "FAILED States.Timeout" || visited[len(visited)-2] != "ReleaseAfterFailure" {
+				t.Errorf("%v ended %s", visited, ending(execution))
+			}
+		})
+	}
+}
+
+func TestTrafficTroubleIsTriedAgainAndLeavesNoMark(t *testing.T) {
+	for _, function := range []string{"acquire", "discover", "process", "commit", "release"} {
+		for _, errorName := range []string{"TransientError", "Lambda.TooManyRequestsException", "Lambda.ServiceException"} { // CASES 32
+			t.Run(function+" "+errorName, func(t *testing.T) {
+				w := working()
+				execution, _ := play(t, w.with(function, fails(errorName), fails(errorName), w[function]))
+				if got := ending(execution); got != "SUCCEEDED" {
+					t.Errorf("ended %s", got)
+				}
+			})
+		}
+	}
+}
+
+// The longest wait that a configuration allows takes 2,000 turns, and the
+// history has room for 25,000 events.
+func TestTheLongestWaitFitsTheHistory(t *testing.T) {
+	turns := slices.Repeat([]any{gives(step.AcquireOutput{Decision: step.DecisionWait, WaitSeconds: 22})}, 2000)
+	execution, _ := play(t, working().with("acquire", append(turns, gives(step.AcquireOutput{Decision: step.DecisionHeld}))...))
+	if got := ending(execution); got != "SUCCEEDED" {
+		t.Errorf("ended %s after %d events", got, len(execution.History()))
+	}
+	if n := len(execution.History()); n > 25000 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// Inside a child of the Map the context object names the child.
+func TestChildrenWorkForTheRunThatStartedThem(t *testing.T) {
+	execution, _ := play(t, working())
+	for _, mapRun := range execution.MapRuns() {
+		for _, child := range mapRun.Children() {
+			var input step.ProcessInput
+			if err := json.Unmarshal([]byte(child.Describe().Input), &input); err != nil {
+				t.Fatal(err)
+			}
+			if input.Execution.ID != execution.ARN() || input.Token != 7 {
+				t.Errorf("a child works for %s with token %d, want %s with 7", input.Execution.ID, input.Token, execution.ARN())
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package lockstep_test
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	lockstep "github.com/lockstep-pipeline/lockstep"
+	"github.com/lockstep-pipeline/lockstep/internal/asl"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
+)
+
+// state is what these tests read of a state's definition.
+type state struct {
+	Type, Comment, Next, Default string
+	TimeoutSeconds               int
+	ResultSelector, Parameters   map[string]any
+	Retry, Catch                 []handler
+	Choices                      []map[string]any
+	ItemProcessor                *struct{ States map[string]state }
+
+	ToleratedFailurePercentagePath, MaxConcurrencyPath string
+}
+
+type handler struct {
+	ErrorEquals []string
+	Next        string
+	ResultPath  string
+}
+
+func states(t *testing.T) map[string]state {
+	t.Helper()
+	var machine struct{ States map[string]state }
+	if err := json.Unmarshal(lockstep.Definition, &machine); err != nil {
+		t.Fatal(err)
+	}
+	return machine.States
+}
+
+// everyState yields the states of the run and those inside the Map.
+func everyState(t *testing.T) map[string]state {
+	all := states(t)
+	for _, s := range states(t) {
+		if s.ItemProcessor != nil {
+			maps.Copy(all, s.ItemProcessor.States)
+		}
+	}
+	return all
+}
+
+func TestTheMachineLoadsWhenItsPlaceholdersAreFilled(t *testing.T) {
+	if _, err := asl.Load(lockstep.Definition, asl.Derive(standIn)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryStateSaysWhyAndNoTaskRunsForEver(t *testing.T) {
+	for name, s := range everyState(t) {
+		if s.Comment == "" {
+			t.Errorf("%s has no Comment that says why it is there", name)
+		}
+		if s.Type == "Task" && s.TimeoutSeconds == 0 {
+			t.Errorf("%s has no TimeoutSeconds", name)
+		}
+		if s.Type == "Choice" && s.Default == "" {
+			t.Errorf("%s has no Default: an unknown value would leave the lock held", name)
+		}
+	}
+}
+
+func TestEveryFailureAfterTheLockLeadsToItsRelease(t *testing.T) {
+	for name, s := range states(t) {
+		if s.Type != "Task" && s.Type != "Map" || name == "ReleaseAfterFailure" {
+			continue
+		}
+		last := handler{}
+		if len(s.Catch) > 0 {
+			last = s.Catch[len(s.Catch)-1]
+		}
+		want := handler{ErrorEquals: []string{"States.ALL"}, Next: "ReleaseAfterFailure", ResultPath: "$.failure"}
+		if !reflect.DeepEqual(last, want) {
+			t.Errorf("the last Catch of %s is %+v, want %+v", name, last, want)
+		}
+	}
+	after := states(t)["ReleaseAfterFailure"]
+	if len(after.Catch) != 1 || after.Catch[0].Next != "RunFailed" || after.Catch[0].ResultPath == "$.failure" {
+		t.Errorf("ReleaseAfterFailure must end in RunFailed and keep the first error; its Catch is %+v", after.Catch)
+	}
+}
+
+func TestErrorNamesInTheMachineAreThoseTheFunctionsGive(t *testing.T) {
+	for name, s := range everyState(t) {
+		for _, h := range append(slices.Clone(s.Retry), s.Catch...) {
+			for _, errorName := range h.ErrorEquals {
+				service := strings.HasPrefix(errorName, "Lambda.") || strings.HasPrefix(errorName, "States.")
+				if !service && !slices.Contains(step.ErrorNames, errorName) {
+					t.Errorf("%s handles %q, which no function gives; they give %v", name, errorName, step.ErrorNames)
+				}
+			}
+		}
+		if s.Type != "Task" {
+			continue
+		}
+		first := s.Retry[0].ErrorEquals
+		if !slices.Contains(first, "TransientError") && !slices.Contains(first, "States.ALL") {
+			t.Errorf("%s does not try again after TransientError", name)
+		}
+	}
+}
+
+// A missing field is States.Runtime, which nothing catches. So each path into
+// a function's reply must name a field that the function always returns.
+func TestEveryFieldReadFromAReplyIsAFieldOfTheReply(t *testing.T) {
+	replies := map[string]any{
+		"AcquireLock": step.AcquireOutput{}, "DiscoverFiles": step.DiscoverOutput{}, "ProcessBatch": step.ProcessOutput{},
+		"CommitLedger": step.CommitOutput{}, "ReleaseLock": step.ReleaseOutput{}, "ReleaseAfterFailure": step.ReleaseOutput{},
+	}
+	for name, s := range everyState(t) {
+		if s.Type != "Task" {
+			continue
+		}
+		fields := map[string]any{}
+		encoded, err := json.Marshal(replies[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(encoded, &fields); err != nil {
+			t.Fatalf("%s has no reply in this test: %v", name, err)
+		}
+		for key, path := range s.ResultSelector {
+			field, inReply := strings.CutPrefix(path.(string), "$.Payload.")
+			if _, known := fields[field]; !inReply || !known {
+				t.Errorf("%s reads %s into %s; the reply has %v", name, path, key, slices.Sorted(maps.Keys(fields)))
+			}
+			if key != field+".$" {
+				t.Errorf("%s renames %s to %s; one word for one idea", name, field, key)
+			}
+		}
+	}
+}
+
+func TestTheMapToleratesEveryFailureByAPath(t *testing.T) {
+	m := states(t)["ProcessFiles"]
+	if m.ToleratedFailurePercentagePath == "" || strings.HasPrefix(m.ToleratedFailurePercentagePath, "$$") {
+		t.Errorf("ToleratedFailurePercentagePath is %q", m.ToleratedFailurePercentagePath)
+	}
+	if strings.HasPrefix(m.MaxConcurrencyPath, "$$") {
+		t.Error("AWS takes no $$ in MaxConcurrencyPath")
+	}
+}
