@@ -20,16 +20,11 @@ func encode(d document) ([]byte, error) {
 	if err := d.validate(); err != nil {
 		return nil, fmt.Errorf("the document would not be readable: %w", err)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(d); err != nil {
-		return nil, err
+	b := d.appendJSON(make([]byte, 0, 8<<10)) // room for all the events
+	if len(b) > maxDocument {
+		return nil, fmt.Errorf("the document would have %d bytes, more than %d: too many waiters", len(b), maxDocument)
 	}
-	if b.Len() > maxDocument {
-		return nil, fmt.Errorf("the document would have %d bytes, more than %d: too many waiters", b.Len(), maxDocument)
-	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
 // decode is strict: whatever it cannot vouch for counts as held, because a
