@@ -126,6 +126,7 @@ func TestLostRepliesAreFoundOutAndNothingIsDoneTwice(t *testing.T) {
 		{"the lock meets a conflict", rule{function: "acquire", op: "put", part: "lock.json", do: s3test.Answer(http.StatusConflict, "ConditionalRequestConflict")}},
 		{"the ledger meets a conflict", rule{function: "commit", op: "put", part: "head.json", do: s3test.Answer(http.StatusConflict, "ConditionalRequestConflict")}},
 		{"an output is published", rule{function: "process", op: "put", part: "lake/", do: s3test.LoseReply}},
+		{"a file is cut", rule{function: "process", op: "get", part: "source/", do: s3test.CutReply(10)}},
 		{"a file is throttled", rule{function: "process", op: "get", part: "source/", do: s3test.Answer(http.StatusServiceUnavailable, "SlowDown")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

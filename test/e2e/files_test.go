@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-pipeline/lockstep/internal/asl"
 	"github.com/lockstep-pipeline/lockstep/internal/step"
@@ -228,7 +230,29 @@ func TestABadConfigurationIsRefusedBeforeTheLockIsTouched(t *testing.T) {
 	if got := journey(e); got != "AcquireLock RunRefused" {
 		t.Errorf("a refused run went %s", got)
 	}
+	w.toldOf(e)
 	for _, b := range []*bucket.Bucket{w.state, w.lake} {
 		w.same("objects in "+b.Name(), w.keys(b), nil)
+	}
+}
+
+// toldOf has the release function hear of the end of an execution that never
+// had a lock; it must not raise an alarm.
+func (w *world) toldOf(e *asl.Execution) {
+	w.t.Helper()
+	d := e.Describe()
+	event, err := json.Marshal(map[string]any{
+		"detail-type": "Step Functions Execution Status Change",
+		"detail": map[string]any{
+			"executionArn": d.ExecutionARN, "name": d.Name, "status": d.Status, "input": d.Input,
+			"stopDate": time.Time(*d.StopDate).UnixMilli(),
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	told, err := w.stack.Invoke(w.t.Context(), "release", event)
+	if err != nil || told.ErrorType != "" {
+		w.t.Errorf("the release function said %s %s (%v)", told.ErrorType, told.Payload, err)
 	}
 }

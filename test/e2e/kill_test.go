@@ -65,6 +65,7 @@ func TestAKilledStep(t *testing.T) {
 		{"commit before the ledger's segment", "commit", request("put", "/ledger/"), exit, "P2"},
 		{"commit before the ledger's head", "commit", request("put", "head.json"), exit, "P2"},
 		{"commit after the ledger's head", "commit", reply("put", "head.json"), exit, "P1"},
+		{"commit before the summary", "commit", request("put", "summary.json"), exit, "P1"},
 		{"release before the lock is free", "release", request("put", "lock.json"), "", "P1"},
 		{"release when the lock is free", "release", reply("put", "lock.json"), "", "P1"},
 	} {
