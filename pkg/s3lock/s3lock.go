@@ -5,8 +5,8 @@
 // the Date of S3's answers.
 //
 // It never deletes or copies the object and never asks for If-Match: *,
-// because several S3-compatible stores ignore conditions there. It does not
-// find out whether the endpoint enforces the conditions it sends.
+// because several S3-compatible stores ignore conditions there. Whether an
+// endpoint enforces the others is found out by Probe, and only when asked.
 package s3lock
 
 import (
