@@ -41,6 +41,9 @@ func newCrew(t *testing.T, seed uint64, slots int, o func(slot int) orders) *cre
 	t.Cleanup(c.kill)
 	for slot := range slots {
 		c.start(slot)
+		if c.current[slot] == nil {
+			t.FailNow()
+		}
 	}
 	return c
 }
@@ -166,11 +169,17 @@ func (c *crew) finish(within time.Duration) (inTime bool) {
 	}
 }
 
-// kill ends whatever still runs, so that a test that failed leaves nothing.
+// kill ends whatever still runs.
 func (c *crew) kill() {
 	c.mu.Lock()
 	c.over = true
 	for _, p := range c.current {
+		if p == nil {
+			continue // it did not start
+		}
+		if p.life.killed.IsZero() {
+			p.life.killed = time.Now()
+		}
 		_ = p.cmd.Process.Kill() // an error says that it has ended
 	}
 	c.mu.Unlock()

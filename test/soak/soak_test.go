@@ -137,7 +137,9 @@ func (s *soak) run(wreck func(context.Context)) history {
 	end()
 	wreckers.Wait()
 	s.trouble.heal()
-	if !s.crew.finish(drain) {
+	if s.blind || s.deaf {
+		s.crew.kill() // enough has happened
+	} else if !s.crew.finish(drain) {
 		s.Errorf("clients still waited %v after all trouble had ended", drain)
 		s.crew.kill()
 	}
@@ -164,10 +166,10 @@ func (s *soak) wreck(ctx context.Context) {
 			s.trouble.takeDown(slot, s.trouble.draw(500*time.Millisecond, 6*time.Second))
 		}
 	})
-	every(4*time.Second, 9*time.Second, func() { s.kill(ctx, true, killHolder) })
+	every(4*time.Second, 20*time.Second, func() { s.kill(ctx, true, killHolder) })
 	// One that dies in the queue blocks it for half a minute when its turn comes;
 	// several at once block it no longer.
-	every(18*time.Second, 75*time.Second, func() {
+	every(18*time.Second, 2*time.Minute, func() {
 		s.kill(ctx, false, killWaiter)
 		s.kill(ctx, false, killWaiter)
 	})
