@@ -12,6 +12,7 @@ GOARCH_x86_64 := amd64
 
 FUNCTIONS := acquire discover process commit release
 FUZZTIME ?= 10s
+SOAK ?= 10m
 
 # Binaries depend on the source alone: no paths, no symbols, no commit.
 BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
@@ -59,3 +60,6 @@ bench: ## run the benchmarks
 
 interop: ## run the contracts over S3 servers that others wrote (minutes; see docs/interop.md)
 	cd test/interop && $(GO) vet ./... && $(GO) test -count=1 -timeout 60m -v ./...
+
+soak: ## hold the lock to its promises under faults and kills (SOAK=10m)
+	$(GO) test ./test/soak -count=1 -v -run Soak -soak $(SOAK) -timeout 30m
