@@ -17,8 +17,9 @@ type wireBody struct {
 	err        error
 }
 
-func newWireBody(object *bucket.Object) *wireBody {
-	return &wireBody{ReadCloser: object.Body, size: object.Size}
+// newWireBody expects so many bytes; 0 means that nobody knows.
+func newWireBody(body io.ReadCloser, size int64) *wireBody {
+	return &wireBody{ReadCloser: body, size: size}
 }
 
 func (b *wireBody) Read(p []byte) (int, error) {
@@ -46,6 +47,6 @@ func (w wired) Get(ctx context.Context, key string, c bucket.Condition) (*bucket
 	if err != nil {
 		return nil, err
 	}
-	object.Body = newWireBody(object)
+	object.Body = newWireBody(object.Body, object.Size)
 	return object, nil
 }

@@ -61,7 +61,7 @@ func outputKey(c RunConfig, f ledger.File, name string) (string, error) {
 	}
 	key := stem + name
 	if len(key) > maxKeyBytes {
-		return "", fmt.Errorf("output key for %q would have %d bytes, S3 takes %d; shorten destination.prefix or the file's name", f.Key, len(key), maxKeyBytes)
+		return "", fmt.Errorf("the key of its output would have %d bytes, S3 takes %d; shorten destination.prefix or the file's name", len(key), maxKeyBytes)
 	}
 	return key, nil
 }

@@ -138,32 +138,27 @@ func readManifest(ctx context.Context, store Store, ref ObjectRef, each func(Bat
 		return fmt.Errorf("read manifest: %w", err)
 	}
 	defer object.Body.Close()
-	if err := decodeManifest(object.Body, each); err != nil {
-		return fmt.Errorf("manifest s3://%s/%s: %w", ref.Bucket, ref.Key, err)
+	// It was written whole: what cannot be read was cut on its way here.
+	unreadable := func(err error) error {
+		return &TransientError{fmt.Errorf("manifest s3://%s/%s cannot be read: %w", ref.Bucket, ref.Key, err)}
 	}
-	return nil
-}
-
-func decodeManifest(body io.Reader, each func(Batch) error) error {
-	decoder := json.NewDecoder(bufio.NewReader(body))
-	opening, err := decoder.Token()
-	if err != nil {
-		return fmt.Errorf("it cannot be read: %w", err)
-	}
-	if opening != json.Delim('[') {
-		return fmt.Errorf("it is damaged: it begins with %v, not with a list", opening)
+	decoder := json.NewDecoder(bufio.NewReader(object.Body))
+	if opening, err := decoder.Token(); err != nil {
+		return unreadable(err)
+	} else if opening != json.Delim('[') {
+		return unreadable(fmt.Errorf("it begins with %v, not with a list", opening))
 	}
 	for decoder.More() {
 		var batch Batch
 		if err := decoder.Decode(&batch); err != nil {
-			return fmt.Errorf("it cannot be read: %w", err)
+			return unreadable(err)
 		}
 		if err := each(batch); err != nil {
 			return err
 		}
 	}
 	if _, err := decoder.Token(); err != nil { // the closing bracket: a cut manifest ends before it
-		return fmt.Errorf("it cannot be read: %w", err)
+		return unreadable(err)
 	}
 	return nil
 }

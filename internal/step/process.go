@@ -116,7 +116,7 @@ func (r *run) processFile(ctx context.Context, processor process.Processor, file
 	case err != nil:
 		return FileResult{}, err
 	}
-	body := newWireBody(object)
+	body := newWireBody(object.Body, file.Size)
 	defer body.Close()
 	outcome, err := processor.Process(ctx, process.File{
 		Key: file.Key, ETag: file.ETag, Size: file.Size, LastModified: file.LastModified, Body: body,

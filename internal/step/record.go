@@ -22,7 +22,9 @@ func (r *run) writeJSON(ctx context.Context, key string, record any) error {
 	return nil
 }
 
-// readJSON reads a record that an earlier step of the same run wrote.
+// readJSON reads a record that an earlier step of the same run wrote. One that
+// cannot be read is trouble of the moment: it was written whole, so it was cut
+// on its way here.
 func (r *run) readJSON(ctx context.Context, key string, record any) error {
 	object, err := r.state.Get(ctx, key, bucket.Condition{})
 	if err != nil {
@@ -30,11 +32,11 @@ func (r *run) readJSON(ctx context.Context, key string, record any) error {
 	}
 	defer object.Body.Close()
 	text, err := io.ReadAll(object.Body)
-	if err != nil {
-		return fmt.Errorf("read run record s3://%s/%s: %w", r.state.Name(), key, err)
+	if err == nil {
+		err = json.Unmarshal(text, record)
 	}
-	if err := json.Unmarshal(text, record); err != nil {
-		return fmt.Errorf("run record s3://%s/%s is damaged: %w", r.state.Name(), key, err)
+	if err != nil {
+		return &TransientError{fmt.Errorf("run record s3://%s/%s cannot be read: %w", r.state.Name(), key, err)}
 	}
 	return nil
 }

@@ -2,10 +2,7 @@ package step
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -79,21 +76,13 @@ func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, 
 // their order. A batch without a result (its call crashed or was never run)
 // is a failed attempt of every file in it.
 func (r *run) readResult(ctx context.Context, keys runKeys, batch Batch) ([]FileResult, error) {
-	object, err := r.state.Get(ctx, keys.result(batch.Number), bucket.Condition{})
+	var result BatchResult
+	err := r.readJSON(ctx, keys.result(batch.Number), &result)
 	if errors.Is(err, bucket.ErrNotFound) {
 		return crashed(batch, "its batch left no result: the processing call crashed, timed out or ran out of memory; see the Map Run of this execution"), nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read result of batch %d: %w", batch.Number, err)
-	}
-	defer object.Body.Close()
-	text, err := io.ReadAll(object.Body)
-	if err != nil { // not the batch's fault
-		return nil, fmt.Errorf("read result of batch %d: %w", batch.Number, err)
-	}
-	var result BatchResult
-	if err := json.Unmarshal(text, &result); err != nil {
-		return crashed(batch, fmt.Sprintf("the result of its batch cannot be read: %v", err)), nil
+		return nil, err
 	}
 	if !sameFiles(batch, result) {
 		return crashed(batch, "the result of its batch is about other files"), nil
