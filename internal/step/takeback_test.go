@@ -1,0 +1,138 @@
+package step
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+	"github.com/lockstep-pipeline/lockstep/pkg/process"
+)
+
+// All or nothing: one failure, and nothing of the run is seen or remembered but
+// the failure.
+func TestOneFailureTakesTheWholeRunBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set("failure.atomicity", "run")
+		w.set("batch.maxFiles", 1)
+		w.upload("in/a", "a")
+		_, err := w.run("P1")
+		w.ok(err)
+		w.upload("in/b", "b")
+		w.upload("in/c", "poison")
+		_, err = w.run("P2")
+		var many *TooManyFilesFailedError
+		if !errors.As(err, &many) || !many.AllOrNothing || many.Failed != 1 || many.Total != 2 {
+			t.Fatalf("%v", err)
+		}
+		w.wantOutputs(map[string]string{"in/a": "a"}) // of the run before
+		rows := w.rows()
+		equal(t, "rows in the ledger", len(rows), 2)
+		equal(t, "outcome of the poison", rows["in/c"].Outcome, ledger.Failed)
+		w.upload("in/c", "cured")
+		out, err := w.run("P3")
+		w.ok(err)
+		equal(t, "done", out.Done, 2)
+		w.wantOutputs(map[string]string{"in/a": "a", "in/b": "b", "in/c": "cured"})
+	})
+}
+
+// A call that crashed left outputs that no result names.
+func TestOutputsOfACrashedBatchAreTakenBackToo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set("failure.atomicity", "run")
+		w.upload("in/a", "a")
+		w.upload("in/folder/b", "b")
+		token := w.begin("P1")
+		d := w.discover("P1", token)
+		w.processAll("P1", token, d)
+		aside, err := outputKey(w.parsed(), ledger.File{Key: "in/a", ETag: w.etag("a")}, process.RejectedName)
+		w.ok(err)
+		for _, key := range []string{aside, "out/a.of.another", "out/folder/b.of.another"} {
+			_, err := w.lake.Put(w.Context(), key, strings.NewReader("x"), "", bucket.Condition{})
+			w.ok(err)
+		}
+		w.ok(w.state.Delete(w.Context(), keysOf(w.parsed(), "P1", token).result(0)))
+		_, err = w.tryCommit("P1", token, d)
+		var many *TooManyFilesFailedError
+		if !errors.As(err, &many) {
+			t.Fatalf("%v", err)
+		}
+		equalLists(t, "the lake", w.keys(w.lake, ""), []string{"out/a.of.another", "out/folder/b.of.another"})
+	})
+}
+
+// Trouble that puts a file off spoils an all-or-nothing run as well.
+func TestTroubleSpoilsAnAllOrNothingRun(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set("failure.atomicity", "run")
+		w.upload("in/a", "a")
+		w.upload("in/b", "b")
+		w.source.Fault(func(op, key string) error {
+			if op == "get" && key == "in/b" {
+				return errors.New("connection reset")
+			}
+			return nil
+		}, nil)
+		_, err := w.run("P1")
+		var many *TooManyFilesFailedError
+		if !errors.As(err, &many) {
+			t.Fatalf("%v", err)
+		}
+		w.wantOutputs(nil)
+		equal(t, "rows in the ledger", len(w.rows()), 0)
+	})
+}
+
+// Outputs that cannot be removed keep the ledger from being told.
+func TestTheLedgerIsToldOnlyOnceTheOutputsAreGone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set("failure.atomicity", "run")
+		w.upload("in/a", "a")
+		w.upload("in/b", "poison")
+		token := w.begin("P1")
+		d := w.discover("P1", token)
+		w.processAll("P1", token, d)
+		w.lake.Fault(func(op, _ string) error {
+			if op == "delete" {
+				return errors.New("connection reset")
+			}
+			return nil
+		}, nil)
+		_, err := w.tryCommit("P1", token, d)
+		w.wantTransient(err)
+		equal(t, "rows in the ledger", len(w.rows()), 0)
+		w.lake.Fault(nil, nil)
+		for range 2 { // and may be repeated
+			_, err = w.tryCommit("P1", token, d)
+			var many *TooManyFilesFailedError
+			if !errors.As(err, &many) {
+				t.Fatalf("%v", err)
+			}
+			w.wantOutputs(nil)
+			equal(t, "rows in the ledger", len(w.rows()), 1)
+		}
+	})
+}
+
+// Once the lease is lost the keys may be another run's.
+func TestNothingIsTakenBackOnceTheLeaseIsLost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set("failure.atomicity", "run")
+		w.upload("in/a", "a")
+		token := w.begin("P1")
+		d := w.discover("P1", token)
+		w.processAll("P1", token, d)
+		r, err := w.steps.begin(execution("P1"), w.config())
+		w.ok(err)
+		ctx, stop, err := r.holding(w.Context(), token)
+		w.ok(err)
+		stop()
+		result := w.result("P1", token, 0)
+		if err := r.takeBack(ctx, result.Files); err == nil {
+			t.Error("no error")
+		}
+		w.wantOutputs(map[string]string{"in/a": "a"})
+	})
+}
