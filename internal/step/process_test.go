@@ -141,7 +141,7 @@ func TestALongFileKeepsTheLease(t *testing.T) {
 func TestFilesThatDoNotFitIntoTheCallAreDeferred(t *testing.T) {
 	inWorld(t, func(w *world) {
 		token, batch := w.onlyBatch("in/a", "a", "in/b", "b", "in/c", "c", "in/d", "d")
-		w.processor.before = func(ctx context.Context, _ process.File) error { return pause(ctx, 40*time.Second) }
+		w.processor.before = func(ctx context.Context, _ process.File) error { return pause(ctx, 50*time.Second) }
 		ctx, cancel := context.WithTimeout(w.Context(), 150*time.Second) // 120 s of work
 		defer cancel()
 		out, err := w.processIn(ctx, "P1", token, batch)
