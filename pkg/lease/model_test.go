@@ -32,7 +32,7 @@ func TestEveryReachableStateKeepsTheRules(t *testing.T) {
 		{name: "three requests at a time, two forgotten, further", world: model{clients: 3, limit: 1, lag: 1, busy: 3, ghosts: 2}, steps: 8, whole: true},
 	} {
 		t.Run(w.name, func(t *testing.T) {
-			if w.slow && (testing.Short() || raceDetector) || w.whole && !*everything {
+			if w.slow && (testing.Short() || RaceDetector) || w.whole && !*everything {
 				t.Skip("takes long: run without -short and -race, and with -model.everything")
 			}
 			m := w.world

@@ -2,4 +2,5 @@
 
 package lease
 
-const raceDetector = false
+// RaceDetector is for the tests of both packages.
+const RaceDetector = false
