@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -146,6 +147,17 @@ func (c *crew) strike(slot int) {
 	if err := p.cmd.Process.Kill(); err != nil {
 		c.t.Errorf("kill %s: %v", p.life.owner, err)
 	}
+}
+
+// soFar is what has happened until now.
+func (c *crew) soFar() history {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var h history
+	for _, l := range c.lives {
+		h.lives = append(h.lives, &life{slot: l.slot, owner: l.owner, records: slices.Clone(l.records), killed: l.killed})
+	}
+	return h
 }
 
 // finish asks everybody to stop after their last turn, and waits.
