@@ -113,23 +113,23 @@ func TestTheJourneysOfARun(t *testing.T) {
 	}{
 		{"something is new", working(),
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
-		{"nothing is new, so no Map is started", working().with("discover", gives(found(0))), // CASES 36
+		{"nothing is new, so no Map is started", working().with("discover", gives(found(0))), // case 36
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ReleaseLock RunSucceeded", "SUCCEEDED"},
 		{"waits twice, then takes over", working().with("acquire", waits, waits, held).with("discover", gives(found(0))),
 			"AcquireLock LockDecision WaitForLock AcquireLock LockDecision WaitForLock AcquireLock LockDecision DiscoverFiles AnythingNew ReleaseLock RunSucceeded", "SUCCEEDED"},
 		{"superseded", working().with("acquire", gives(step.AcquireOutput{Decision: step.DecisionSuperseded})),
 			"AcquireLock LockDecision RunSkipped", "SUCCEEDED"},
-		{"waited too long", working().with("acquire", gives(step.AcquireOutput{Decision: step.DecisionTimedOut, Reason: "held by P0"})), // CASES 17
+		{"waited too long", working().with("acquire", gives(step.AcquireOutput{Decision: step.DecisionTimedOut, Reason: "held by P0"})), // case 17
 			"AcquireLock LockDecision LockWaitTimedOut", "FAILED LockWaitTimedOut"},
 		{"a decision that only a newer function knows", working().with("acquire", gives(step.AcquireOutput{Decision: "delegated"})),
 			"AcquireLock LockDecision UnknownDecision ReleaseAfterFailure RunFailed", "FAILED UnknownDecision"},
 		{"wrong configuration never touches the lock", working().with("acquire", fails("InvalidConfigError")),
 			"AcquireLock RunRefused", "FAILED InvalidConfigError"},
-		{"a crashed batch does not hide the other", working().with("process", fails("Runtime.ExitError"), gives(step.ProcessOutput{})), // CASES 37
+		{"a crashed batch does not hide the other", working().with("process", fails("Runtime.ExitError"), gives(step.ProcessOutput{})), // case 37
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
 		{"the manifest is gone", func() world { w := working(); w["s3"] = map[string]any{}; return w }(),
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles ReleaseAfterFailure RunFailed", "FAILED States.ItemReaderFailed"},
-		{"the release fails and fails", working().with("release", fails("StepError")), // CASES 38
+		{"the release fails and fails", working().with("release", fails("StepError")), // case 38
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock ReleaseAfterFailure RunFailed", "FAILED StepError"},
 		{"the release works at its third try", working().with("release", fails("StepError"), fails("Lambda.Unknown"), gives(step.ReleaseOutput{})),
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
@@ -198,7 +198,7 @@ func TestAStepThatTakesTooLongGivesTheLockBack(t *testing.T) {
 
 func TestTrafficTroubleIsTriedAgainAndLeavesNoMark(t *testing.T) {
 	for _, function := range []string{"acquire", "discover", "process", "commit", "release"} {
-		for _, errorName := range []string{"TransientError", "Lambda.TooManyRequestsException", "Lambda.ServiceException"} { // CASES 32
+		for _, errorName := range []string{"TransientError", "Lambda.TooManyRequestsException", "Lambda.ServiceException"} { // case 32
 			t.Run(function+" "+errorName, func(t *testing.T) {
 				w := working()
 				execution, _ := play(t, w.with(function, fails(errorName), fails(errorName), w[function]))
