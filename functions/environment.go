@@ -55,6 +55,10 @@ func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, *prober, erro
 		return nil, nil, fmt.Errorf("load AWS configuration: %w", err)
 	}
 	objects := s3.NewFromConfig(aws, func(o *s3.Options) { o.UsePathStyle = pathStyle })
+	// A wrong option is told now, by its variable, and not with the first bucket.
+	if _, err := bucket.New(objects, "any", options); err != nil {
+		return nil, nil, fmt.Errorf("environment variables %s, %s and %s: %w", envEncryption, envKMSKeyID, envChecksum, err)
+	}
 	open := func(name string) (step.Store, error) { return bucket.New(objects, name, options) }
 	processor, err := process.NewParquet(process.Config{})
 	if err != nil {
