@@ -27,6 +27,7 @@ type storm struct {
 	lease.Register
 	dice  *rand.Rand
 	rough int
+	calm  time.Time // until then nothing goes through
 }
 
 // travel takes a time that no other request is likely to take: at each moment
@@ -54,6 +55,8 @@ func (s *storm) Swap(ctx context.Context, version string, value []byte) (lease.R
 		return s.send(ctx, do)
 	}
 	late := func(ctx context.Context, do func() (lease.Reading, error)) (lease.Reading, error) {
+		// The line stalls, with this request in it.
+		s.calm = time.Now().Add(time.Duration(s.dice.Int64N(int64(3 * time.Second))))
 		time.AfterFunc(time.Duration(s.dice.Int64N(int64(4*time.Second))), func() { _, _ = do() })
 		return leasetest.LostRequest(ctx, do)
 	}
@@ -68,6 +71,9 @@ func (s *storm) Swap(ctx context.Context, version string, value []byte) (lease.R
 func (s *storm) send(ctx context.Context, do func() (lease.Reading, error)) (lease.Reading, error) {
 	if err := s.travel(ctx); err != nil {
 		return lease.Reading{}, err
+	}
+	if time.Now().Before(s.calm) {
+		return leasetest.Hung(ctx, do)
 	}
 	r, err := do()
 	if lost := s.travel(ctx); lost != nil {
@@ -97,7 +103,7 @@ func record(t *testing.T, seed uint64, calls int, bad tampering) (h *history) {
 	synctest.Test(t, func(t *testing.T) {
 		dice := rand.New(rand.NewPCG(seed, 0))
 		h = &history{limit: 1 + dice.IntN(2)}
-		rough := 3 + dice.IntN(8)
+		rough := 2 + dice.IntN(6)
 		memory := leasetest.NewMemory(nil)
 		var all sync.WaitGroup
 		for i := range 4 {
@@ -176,7 +182,7 @@ func (c *actor) rest(most time.Duration) {
 func (c *actor) work(ctx context.Context, calls int) {
 	c.rest(3 * time.Second)
 	for range calls {
-		within, cancel := context.WithTimeout(ctx, time.Second+time.Duration(c.dice.Int64N(int64(4*time.Second))))
+		within, cancel := context.WithTimeout(ctx, 300*time.Millisecond+time.Duration(c.dice.Int64N(int64(4*time.Second))))
 		switch n := c.dice.IntN(10); {
 		case c.grant.Token == 0 && n == 0 && c.old > 0:
 			c.release(within, c.old)
@@ -252,10 +258,13 @@ func (c *actor) renew(ctx context.Context) {
 
 func (c *actor) release(ctx context.Context, token int64) {
 	c.old, c.grant = token, lease.Grant{}
-	c.do(c.id, call{verb: "release", owner: c.owner, token: token}, func() answer {
+	a := c.do(c.id, call{verb: "release", owner: c.owner, token: token}, func() answer {
 		r, err := c.lock.Release(ctx, c.owner, token, "done")
 		return answer{unknown: err != nil, yes: r.Held}
 	})
+	if a.unknown { // it thinks better of it, while the release may be under way
+		c.take(context.WithoutCancel(ctx), "try")
+	}
 }
 
 // operate is the life of somebody who breaks locks, and of a cleaner.
