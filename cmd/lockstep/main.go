@@ -39,7 +39,8 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	// The first signal asks for an end, the second one ends: closing takes a while.
+	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], &console{os.Stdin, os.Stdout, os.Stderr}))
 }
 
