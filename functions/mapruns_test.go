@@ -76,14 +76,15 @@ func TestAnyRunningMapRunIsFound(t *testing.T) {
 		statuses []string
 		running  bool
 	}{
-		"none":                         {nil, false},
-		"one that runs":                {[]string{"RUNNING"}, true},
-		"one that ended":               {[]string{"SUCCEEDED"}, false},
-		"one that was aborted":         {[]string{"ABORTED"}, false},
-		"one that failed":              {[]string{"FAILED"}, false},
-		"a second that runs":           {[]string{"FAILED", "RUNNING"}, true},
-		"one that runs on a last page": {[]string{"FAILED", "FAILED", "ABORTED", "FAILED", "RUNNING"}, true},
-		"many that ended":              {[]string{"FAILED", "FAILED", "ABORTED", "SUCCEEDED", "FAILED"}, false},
+		"none":                          {nil, false},
+		"one that runs":                 {[]string{"RUNNING"}, true},
+		"one that ended":                {[]string{"SUCCEEDED"}, false},
+		"one that was aborted":          {[]string{"ABORTED"}, false},
+		"one that failed":               {[]string{"FAILED"}, false},
+		"a second that runs":            {[]string{"FAILED", "RUNNING"}, true},
+		"one that runs on a first page": {[]string{"RUNNING", "FAILED", "FAILED"}, true},
+		"one that runs on a last page":  {[]string{"FAILED", "FAILED", "ABORTED", "FAILED", "RUNNING"}, true},
+		"many that ended":               {[]string{"FAILED", "FAILED", "ABORTED", "SUCCEEDED", "FAILED"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := &stepFunctions{T: t, statuses: c.statuses}

@@ -144,8 +144,10 @@ func TestFilesThatDoNotFitIntoTheCallAreDeferred(t *testing.T) {
 		w.processor.before = func(ctx context.Context, _ process.File) error { return pause(ctx, 50*time.Second) }
 		ctx, cancel := context.WithTimeout(w.Context(), 150*time.Second) // 120 s of work
 		defer cancel()
+		begun := time.Now()
 		out, err := w.processIn(ctx, "P1", token, batch)
 		w.ok(err)
+		equal(t, "time until the result", time.Since(begun), 120*time.Second)
 		equal(t, "answer", out, ProcessOutput{Done: 2})
 		result := w.result("P1", token, 0)
 		equalLists(t, "outcomes", outcomes(result), []string{"in/a done", "in/b done", "in/c deferred", "in/d deferred"})
@@ -159,10 +161,12 @@ func TestAFileTooLargeForACallFails(t *testing.T) {
 	inWorld(t, func(w *world) {
 		token, batch := w.onlyBatch("in/a", "a", "in/b", "b")
 		w.processor.before = func(ctx context.Context, _ process.File) error { return pause(ctx, time.Hour) }
-		ctx, cancel := context.WithTimeout(w.Context(), 15*time.Minute)
+		ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second) // too short to keep back half a minute
 		defer cancel()
+		begun := time.Now()
 		out, err := w.processIn(ctx, "P1", token, batch)
 		w.ok(err)
+		equal(t, "time until the result", time.Since(begun), 10*time.Second)
 		equal(t, "answer", out, ProcessOutput{Failed: 1})
 		result := w.result("P1", token, 0)
 		equalLists(t, "outcomes", outcomes(result), []string{"in/a failed", "in/b deferred"})

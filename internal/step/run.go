@@ -68,8 +68,8 @@ func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
 // it alive until stop is called. The returned context ends, with
 // lease.ErrLost as its cause, before anybody else can hold the lock.
 //
-// A lease that is getting old is renewed at once: a run of many calls, each
-// shorter than the pause of Keep, would lose it otherwise.
+// A lease that is getting old is renewed ahead of the work and not beside it: a
+// run of many calls, each shorter than a renewal, would lose it otherwise.
 func (r *run) holding(ctx context.Context, token int64) (_ context.Context, stop func(), err error) {
 	grant, err := r.lock.Resume(ctx, r.execution.ID, token)
 	if err != nil {

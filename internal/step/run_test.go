@@ -1,14 +1,12 @@
 package step
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
-	"github.com/lockstep-pipeline/lockstep/pkg/process"
 )
 
 func TestEveryFileIsDoneOnceOverTwoRuns(t *testing.T) {
@@ -40,8 +38,8 @@ func TestEveryFileIsDoneOnceOverTwoRuns(t *testing.T) {
 	})
 }
 
-// A run of many calls, each shorter than the pause between two renewals, keeps
-// its lease: calls renew what they find old.
+// A run of many calls, each over before a renewal beside it could be, keeps its
+// lease: calls renew what they find old.
 func TestManyShortCallsKeepTheLeaseAlive(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.set("lock.ttlSeconds", 60)
@@ -49,17 +47,18 @@ func TestManyShortCallsKeepTheLeaseAlive(t *testing.T) {
 		for i := range 30 {
 			w.upload(fmt.Sprintf("in/%02d.csv", i), fmt.Sprint(i))
 		}
-		w.processor.before = func(context.Context, process.File) error {
+		token := w.begin("P1")
+		d := w.discover("P1", token)
+		for _, batch := range w.batches(d) {
 			time.Sleep(10 * time.Second) // of the bubble's time
-			return nil
+			_, err := w.process("P1", token, batch)
+			w.ok(err)
 		}
-		out, err := w.run("P1")
-		w.ok(err)
-		equal(t, "done", out.Done, 30)
+		equal(t, "done", w.commit("P1", token, d).Done, 30)
 	})
 }
 
-// CASES 13, 29's neighbour: a lost lease is told as one from every step.
+// CASES 13: a lost lease is told as one by every step.
 func TestEveryStepStopsWhenTheLeaseIsLost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.upload("in/a.csv", "a")
