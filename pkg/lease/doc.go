@@ -12,7 +12,8 @@
 //     has it, before anybody else can get it;
 //   - waiters are served by priority, then arrival; one that stops asking
 //     blocks nobody for longer than three times its poll interval plus 30 s;
-//   - a reply that got lost is found out by reading back, never guessed.
+//   - a reply that got lost is found out by reading back, never guessed;
+//   - several locks are taken in one order that all agree on, or not at all.
 //
 // It does not promise that a process which ignores its deadline is stopped:
 // only a consumer that refuses old fencing tokens can do that. It trusts
