@@ -23,12 +23,14 @@ var servers = []struct {
 	start func(t *testing.T) server
 	// wrong is the check by which the probe has to refuse the server.
 	wrong string
-	// rarely is a check that fails so seldom that the probe may overlook it.
-	rarely string
+	// sometimes is the check that the probe refuses the server by when it is
+	// lucky. Such a server may break any rule of a lock, in one run and not in
+	// the next: what it breaks is told, and no failure.
+	sometimes string
 }{
 	{name: "kumo", start: startKumo},
 	{name: "versitygw", start: startVersityGW},
-	{name: "moto", start: startMoto, rarely: "concurrent creates"},
+	{name: "moto", start: startMoto, sometimes: "concurrent creates"},
 	{name: "seaweedfs", start: startSeaweedFS},
 	{name: "gofakes3", start: startGoFakeS3, wrong: "pinned read"},
 }
@@ -37,15 +39,19 @@ func TestServers(t *testing.T) {
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
 			running := s.start(t)
-			t.Run("Probe", func(t *testing.T) { probe(t, running, s.wrong, s.rarely) })
+			t.Run("Probe", func(t *testing.T) { probe(t, running, s.wrong, s.sometimes) })
+			t.Run("Bucket", func(t *testing.T) { deviations(t, running, s.name) })
+			if s.sometimes != "" {
+				t.Run("Lease", func(t *testing.T) { tell(t, running) })
+				return
+			}
 			t.Run("Register", func(t *testing.T) { leasetest.TestRegister(t, running.register) })
 			t.Run("Lock", func(t *testing.T) { leasetest.TestLock(t, running.register) })
-			t.Run("Bucket", func(t *testing.T) { deviations(t, running, s.name) })
 		})
 	}
 }
 
-func probe(t *testing.T, s server, wrong, rarely string) {
+func probe(t *testing.T, s server, wrong, sometimes string) {
 	report, err := s3lock.Probe(t.Context(), s.bucket(t), "locks", s3lock.ProbeConfig{
 		Timeout: 10 * time.Minute, Rounds: *rounds, List: true,
 		Each: func(f s3lock.Finding) { t.Logf("%-18s %s: %s", f.Verdict, f.Check, f.Detail) },
@@ -57,8 +63,10 @@ func probe(t *testing.T, s server, wrong, rarely string) {
 		case f.Verdict == s3lock.OK, f.Verdict == s3lock.Note:
 		case f.Verdict == s3lock.Refused && f.Check == wrong:
 			found = true
-		case errors.Is(err, s3lock.ErrEndpointRefused) && rarely != "":
-			t.Logf("caught this time: %s", f.Check)
+		case f.Verdict == s3lock.Refused && f.Check == sometimes:
+			t.Logf("caught this time: %s", f.Detail)
+		case f.Verdict == s3lock.Unknown && sometimes != "" && errors.Is(err, s3lock.ErrEndpointRefused):
+			// It builds on what was refused.
 		default:
 			t.Errorf("%s %s: %s", f.Verdict, f.Check, f.Detail)
 		}
