@@ -70,6 +70,11 @@ func (k *keeper) renew(ctx context.Context) {
 		if sleep(ctx, min(longest, k.lock.dice.between(third-third/8, third))) != nil {
 			return
 		}
+		// Frozen past the deadline: the work was told that the lease is lost, or
+		// is about to be, and that does not become untrue.
+		if k.check(); ctx.Err() != nil {
+			return
+		}
 		longest = g.ttl
 		g = k.current()
 		// Slightly less than the pause: a renewal of one's own, one pause ago,
