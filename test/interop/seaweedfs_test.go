@@ -30,7 +30,9 @@ func startSeaweedFS(t *testing.T) server {
 	}
 	return run(t, func(port string) *exec.Cmd {
 		return exec.Command(program, "server", "-dir", folder, "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1",
-			"-master.port", freePort(t), "-volume.port", freePort(t), "-filer.port", freePort(t), "-volume.max", "100",
+			"-master.port", freePort(t), "-volume.port", freePort(t), "-filer.port", freePort(t),
+			// Each bucket takes some volumes of its own, and each test a bucket.
+			"-volume.max", "2000", "-master.volumeSizeLimitMB", "64",
 			"-s3", "-s3.port", port, "-s3.config", config)
 	})
 }
@@ -45,7 +47,7 @@ func buildSeaweedFS(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", download, err, output)
 	}
-	var module struct{ Dir, Version string }
+	var module struct{ Dir string }
 	if err := json.Unmarshal(output, &module); err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +62,5 @@ func buildSeaweedFS(t *testing.T) string {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, output)
 	}
-	t.Logf("%s is %s", seaweedFS, module.Version)
 	return program
 }
