@@ -148,7 +148,7 @@ func overlap(t *testing.T, step, grace time.Duration) time.Duration {
 		cfg := lease.Config{TTL: 3 * time.Second, Grace: grace, Poll: 10 * time.Millisecond}
 		dice := rand.New(rand.NewPCG(seed, 1))
 		last := w.try(w.lock(cfg), "P0")
-		for range 100 {
+		for range 40 {
 			time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
 			renewing := w.lock(cfg)
 			if g, err := renewing.Resume(t.Context(), "P0", last.Token); err == nil {
