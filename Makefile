@@ -30,7 +30,7 @@ run: ## watch two runs take turns over real files, on this machine
 test: ## run all tests, and read the outputs with independent Parquet readers
 	@$(if $(RACE),,echo "no C compiler found: testing without the race detector")
 	$(GO) test $(RACE) ./...
-	@test/parquet/run
+	@RACE=$(RACE) test/parquet/run
 
 lint: ## go vet, staticcheck, gofmt, and whether go.mod is tidy
 	$(GO) vet ./...

@@ -3,13 +3,16 @@
     lockstep demo -o json | check.py
 """
 
+import datetime
 import json
 import sys
+
+time = datetime.datetime.fromisoformat  # texts do not sort: "…56.2Z" comes after "…56.21Z"
 
 
 def entered(report, run):
     """When a run entered which state."""
-    return [(e["timestamp"], e["stateEnteredEventDetails"]["name"]) for e in report["history"][run["name"]] if "stateEnteredEventDetails" in e]
+    return [(time(e["timestamp"]), e["stateEnteredEventDetails"]["name"]) for e in report["history"][run["name"]] if "stateEnteredEventDetails" in e]
 
 
 def main():
@@ -22,12 +25,12 @@ def main():
     # P1 gives the lock back before it ends, so P2 may have it a moment before P1's end.
     releasing = [at for at, state in entered(report, first) if state == "ReleaseLock"]
     waiting = [at for at, state in entered(report, second) if state == "WaitForLock"]
-    assert waiting and len(releasing) == 1 and waiting[0] <= releasing[0] <= second["started"], "the second run did not wait for the first"
+    assert waiting and len(releasing) == 1 and waiting[0] <= releasing[0] <= time(second["started"]), "the second run did not wait for the first"
     assert third["files"] == 0, "the third run found something"
 
     assert [h["token"] for h in holders] == [r["token"] for r in runs], holders
     for before, after in zip(holders, holders[1:]):
-        assert before["until"] <= after["from"], f"two held the lock: {before}, {after}"
+        assert time(before["until"]) <= time(after["from"]), f"two held the lock: {before}, {after}"
 
     versions = [(f["key"], f["version"]) for f in files]
     assert len(versions) == len(set(versions)), "a file was done twice"
