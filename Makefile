@@ -5,6 +5,10 @@ GO ?= go
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
+# Some packages wait for processes and servers of theirs: two for each core keep
+# the cores busy.
+PACKAGES := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+
 # Architecture of the Lambda functions: arm64 or x86_64, as Lambda names them.
 ARCH ?= arm64
 GOARCH_arm64 := arm64
@@ -29,7 +33,7 @@ run: ## watch two runs take turns over real files, on this machine
 
 test: ## run all tests, and read the outputs with independent Parquet readers
 	@$(if $(RACE),,echo "no C compiler found: testing without the race detector")
-	$(GO) test $(RACE) ./...
+	$(GO) test $(RACE) -p $(PACKAGES) ./...
 	@RACE=$(RACE) test/parquet/run
 
 lint: ## go vet, staticcheck, gofmt, and whether go.mod is tidy
