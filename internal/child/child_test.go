@@ -48,8 +48,8 @@ func TestExitCodesAreThoseOfShells(t *testing.T) {
 
 func TestASignalToTheGroupReachesWhatTheCommandStarted(t *testing.T) {
 	c, out := start(t, `(trap 'echo inner; exit' TERM; echo x >&3; while :; do sleep 600 & wait; done) 3>&1 &
-		trap '' TERM; wait; echo outer`)
-	ready := make([]byte, 2)
+		trap '' TERM; echo x; wait; echo outer`)
+	ready := make([]byte, len("x\nx\n")) // both have set their traps
 	if _, err := io.ReadFull(out, ready); err != nil {
 		t.Fatal(err)
 	}
