@@ -60,7 +60,7 @@ type Object struct {
 	Key          string
 	ETag         string // opaque, with quotes as the server sent them
 	VersionID    string // empty where the bucket keeps no versions
-	Size         int64  // bytes
+	Size         int64  // bytes in Body: for a part of an object, the part's
 	LastModified time.Time
 	ServerTime   time.Time // the response's Date, whole seconds; never zero
 }
@@ -85,6 +85,10 @@ type Entry struct {
 type Page struct {
 	Entries    []Entry
 	ServerTime time.Time // the response's Date, whole seconds; never zero
+	// SlowDowns is how often the server refused this page with "slow down" (as
+	// in ErrSlowDown) before it gave it. A client of many listings asks for
+	// fewer at once when this grows.
+	SlowDowns int
 	// Last is true on the page that completes the listing. A listing that
 	// stopped without such a page must not be taken as complete.
 	Last bool

@@ -43,9 +43,17 @@ func (b *Bucket) Name() string { return b.name }
 // Get opens the object at key. With c.IfMatch it returns ErrPrecondition when
 // the object has moved on, with c.IfNoneMatch ErrNotModified while it has not.
 func (b *Bucket) Get(ctx context.Context, key string, c Condition) (*Object, error) {
+	object, _, err := b.get(ctx, key, c, "")
+	return object, err
+}
+
+// get asks for the object, or for the part that byteRange (a Range header)
+// names, and returns the SDK's answer as well.
+func (b *Bucket) get(ctx context.Context, key string, c Condition, byteRange string) (*Object, *s3.GetObjectOutput, error) {
 	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{
 		Bucket:              &b.name,
 		Key:                 &key,
+		Range:               optional(byteRange),
 		IfMatch:             optional(c.IfMatch),
 		IfNoneMatch:         optional(c.IfNoneMatch),
 		ExpectedBucketOwner: optional(b.options.ExpectedOwner),
@@ -54,14 +62,18 @@ func (b *Bucket) Get(ctx context.Context, key string, c Condition) (*Object, err
 		// Most source files were stored without a checksum; a warning for each
 		// of them would bury the log.
 		o.DisableLogOutputChecksumValidationSkipped = true
+		if byteRange != "" {
+			// A checksum is of the whole object, and proves nothing about a part.
+			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		}
 	})
 	if err != nil {
-		return nil, callError("get", b.name, key, err)
+		return nil, nil, callError("get", b.name, key, err)
 	}
 	now, err := b.serverTime("get", key, out.ResultMetadata)
 	if err != nil {
 		out.Body.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	return &Object{
 		Body:         out.Body,
@@ -71,7 +83,7 @@ func (b *Bucket) Get(ctx context.Context, key string, c Condition) (*Object, err
 		Size:         aws.ToInt64(out.ContentLength),
 		LastModified: aws.ToTime(out.LastModified),
 		ServerTime:   now,
-	}, nil
+	}, out, nil
 }
 
 // Put writes body, from where it stands to its end, to key in one request.

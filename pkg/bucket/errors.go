@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,19 @@ var (
 // by that clock alone. Like any other error of a PUT it comes after the write.
 var ErrNoServerTime = errors.New("the answer has no Date header, and this project lives by the server's clock")
 
+// ErrSlowDown: the server refused the call to the end because too many
+// requests come in (503 SlowDown or ServiceUnavailable, 429, or a throttling
+// code); the SDK's own retries are used up. The same call may succeed later,
+// with fewer others beside it. Of a PUT it is no verdict: an attempt before the
+// last may have landed.
+//
+// Source: S3 User Guide, "HTTP 5xx error responses".
+var ErrSlowDown = errors.New("the server asks for fewer requests")
+
+// ErrRange: the answer to GetRange is not the part that was asked for, or the
+// object has no such part (416).
+var ErrRange = errors.New("not the part of the object that was asked for")
+
 // verdicts are the answers behind the sentinels, as S3 gives them.
 var verdicts = []struct {
 	kind   error
@@ -58,7 +72,8 @@ type CallError struct {
 	Status     int       // HTTP status, 0 when no answer came
 	Code       string    // S3 error code, "" when no answer came
 	ServerTime time.Time // the answer's Date; zero when it had none
-	kind       error     // one of the sentinels above, or nil
+	kind       error     // the sentinel of a verdict, or nil
+	nature     error     // ErrSlowDown or ErrRange, where the answer is of that nature
 	err        error
 }
 
@@ -77,10 +92,7 @@ func (e *CallError) Error() string {
 
 // Unwrap returns the sentinel, if there is one, and the SDK's own error.
 func (e *CallError) Unwrap() []error {
-	if e.kind == nil {
-		return []error{e.err}
-	}
-	return []error{e.kind, e.err}
+	return slices.DeleteFunc([]error{e.kind, e.nature, e.err}, func(err error) bool { return err == nil })
 }
 
 // hint is what to do about an answer that people meet when they set up a
@@ -98,6 +110,11 @@ func (e *CallError) hint() string {
 		return "the bucket is in another region than the client: set AWS_REGION to the bucket's"
 	case "InvalidObjectState":
 		return "the object is archived: restore it, or exclude its storage class"
+	case "InvalidRange":
+		return "the object is shorter than its reader expects"
+	}
+	if e.nature == ErrSlowDown {
+		return "send fewer requests at once; S3 raises its rate for a busy prefix within minutes"
 	}
 	return ""
 }
@@ -125,7 +142,7 @@ func Transient(err error) bool {
 	case s == http.StatusConflict, s == http.StatusTooManyRequests, s >= 500:
 		return true
 	case s >= 200 && s < 300: // done by its status, unreadable by its body
-		return !errors.Is(err, ErrNoServerTime)
+		return !errors.Is(err, ErrNoServerTime) && !errors.Is(err, ErrRange)
 	}
 	return errors.Is(err, context.DeadlineExceeded) ||
 		retryables.IsErrorRetryable(call.err) == aws.TrueTernary
@@ -148,6 +165,7 @@ func callError(op, bucket, key string, err error) *CallError {
 		e.Code = api.ErrorCode()
 	}
 	e.kind = kindOf(e.Status, e.Code)
+	e.nature = natureOf(e.Status, err)
 	// The document of a 404 echoes the key. XML cannot carry control characters,
 	// so for a key that has some it cannot be read, and gives no code.
 	if e.Status == http.StatusNotFound && e.Code == "" && op != "list" && strings.ContainsFunc(key, beyondXML) {
@@ -155,6 +173,20 @@ func callError(op, bucket, key string, err error) *CallError {
 	}
 	return e
 }
+
+// natureOf returns ErrSlowDown or ErrRange for such an answer, else nil.
+func natureOf(status int, err error) error {
+	switch {
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return ErrRange
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests, // whatever the code: a proxy's page has none
+		throttles.IsErrorThrottle(err) == aws.TrueTernary:
+		return ErrSlowDown
+	}
+	return nil
+}
+
+var throttles = retry.IsErrorThrottles(retry.DefaultThrottles)
 
 // beyondXML reports a character that an XML 1.0 document cannot hold.
 func beyondXML(r rune) bool {

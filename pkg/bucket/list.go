@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/middleware"
 )
 
 // ErrListing means that a listing broke its own rules: it was cut without a
@@ -73,7 +75,20 @@ func (b *Bucket) page(ctx context.Context, in *s3.ListObjectsV2Input) (Page, *st
 		return Page{}, nil, fmt.Errorf("%w: the answer does not say whether there is more", ErrListing)
 	}
 	entries, err := toEntries(out)
-	return Page{Entries: entries, ServerTime: now, Last: !*out.IsTruncated}, out.NextContinuationToken, err
+	page := Page{Entries: entries, ServerTime: now, SlowDowns: slowDowns(out.ResultMetadata), Last: !*out.IsTruncated}
+	return page, out.NextContinuationToken, err
+}
+
+// slowDowns counts the attempts at a call that were refused with "slow down".
+func slowDowns(metadata middleware.Metadata) int {
+	attempts, _ := retry.GetAttemptResults(metadata)
+	n := 0
+	for _, attempt := range attempts.Results {
+		if attempt.Err != nil && callError("list", "", "", attempt.Err).nature == ErrSlowDown {
+			n++
+		}
+	}
+	return n
 }
 
 func toEntries(out *s3.ListObjectsV2Output) ([]Entry, error) {

@@ -52,8 +52,9 @@ func NewMemory(name string, now func() time.Time) *Memory {
 // Fault installs hooks that may fail a call ("get", "put", "delete", "list";
 // for a listing key is the prefix): before runs ahead of the call and its
 // error stands in for it, after runs once the call took effect, so that its
-// error stands for a lost reply. Either may be nil. A hook's ErrConflict and
-// the like become that answer; any other error an answer that never came.
+// error stands for a lost reply. Either may be nil. A hook's ErrConflict,
+// ErrSlowDown and the like become that answer; any other error an answer that
+// never came. GetRange is a "get" as well.
 func (m *Memory) Fault(before, after func(op, key string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,6 +92,18 @@ func (m *Memory) change(key string, change func(*memoryObject)) {
 
 // Get is Bucket.Get.
 func (m *Memory) Get(ctx context.Context, key string, c Condition) (*Object, error) {
+	return m.get(ctx, key, c, 0, 0)
+}
+
+// GetRange is Bucket.GetRange.
+func (m *Memory) GetRange(ctx context.Context, key string, c Condition, offset, length int64) (*Object, error) {
+	if err := checkRange(offset, length); err != nil {
+		return nil, callError("get", m.name, key, err)
+	}
+	return m.get(ctx, key, c, offset, length)
+}
+
+func (m *Memory) get(ctx context.Context, key string, c Condition, offset, length int64) (*Object, error) {
 	var found *Object
 	err := m.call(ctx, "get", key, func(now time.Time) error {
 		o, ok := m.objects[key]
@@ -104,9 +117,20 @@ func (m *Memory) Get(ctx context.Context, key string, c Condition) (*Object, err
 		case o.class == string(types.StorageClassGlacier), o.class == string(types.StorageClassDeepArchive):
 			return m.answer("get", key, http.StatusForbidden, "InvalidObjectState", now)
 		}
+		part := o.body
+		if offset > 0 || length > 0 {
+			size := int64(len(o.body))
+			if offset >= size || offset+length > size {
+				return m.answer("get", key, http.StatusRequestedRangeNotSatisfiable, "InvalidRange", now)
+			}
+			if length == 0 {
+				length = size - offset
+			}
+			part = o.body[offset : offset+length]
+		}
 		found = &Object{
-			Body: io.NopCloser(bytes.NewReader(o.body)), Key: key, ETag: o.etag,
-			Size: int64(len(o.body)), LastModified: o.modified, ServerTime: now,
+			Body: io.NopCloser(bytes.NewReader(part)), Key: key, ETag: o.etag,
+			Size: int64(len(part)), LastModified: o.modified, ServerTime: now,
 		}
 		return nil
 	})
@@ -253,6 +277,9 @@ func (m *Memory) fault(op, key string, err error) error {
 			return m.refuse(op, key, v.kind, m.Now())
 		}
 	}
+	if errors.Is(err, ErrSlowDown) {
+		return m.answer(op, key, http.StatusServiceUnavailable, "SlowDown", m.Now())
+	}
 	return callError(op, m.name, key, &smithyhttp.RequestSendError{Err: err})
 }
 
@@ -267,8 +294,9 @@ func (m *Memory) refuse(op, key string, kind error, now time.Time) error {
 }
 
 func (m *Memory) answer(op, key string, status int, code string, now time.Time) error {
+	err := fmt.Errorf("answer %d %s", status, code)
 	return &CallError{
 		Op: op, Bucket: m.name, Key: key, Status: status, Code: code, ServerTime: now,
-		kind: kindOf(status, code), err: fmt.Errorf("answer %d %s", status, code),
+		kind: kindOf(status, code), nature: natureOf(status, err), err: err,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -49,13 +50,42 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string, c bucke
 	if err != nil {
 		return err
 	}
+	content, err := io.ReadAll(object.Body)
+	if err != nil {
+		return err
+	}
 	header := w.Header()
+	status := http.StatusOK
+	if asked := r.Header.Get("Range"); asked != "" {
+		first, last, ok := byteRange(asked, object.Size)
+		if !ok {
+			writeError(w, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
+			return nil
+		}
+		header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, object.Size))
+		content, status = content[first:last+1], http.StatusPartialContent
+	}
 	header.Set("ETag", object.ETag)
 	header.Set("Last-Modified", object.LastModified.UTC().Format(http.TimeFormat))
-	header.Set("Content-Length", strconv.FormatInt(object.Size, 10))
+	header.Set("Accept-Ranges", "bytes")
+	header.Set("Content-Length", strconv.Itoa(len(content)))
 	header.Set("Content-Type", "binary/octet-stream")
-	_, err = io.Copy(w, object.Body)
+	w.WriteHeader(status)
+	_, err = w.Write(content)
 	return err
+}
+
+// byteRange reads "bytes=a-b" or "bytes=a-" for an object of size bytes. As on
+// S3, what lies beyond the object's end is cut off, and a range that starts
+// there is not satisfiable.
+func byteRange(asked string, size int64) (first, last int64, ok bool) {
+	from, to, _ := strings.Cut(strings.TrimPrefix(asked, "bytes="), "-")
+	first, err := strconv.ParseInt(from, 10, 64)
+	last = size - 1
+	if err == nil && to != "" {
+		last, err = strconv.ParseInt(to, 10, 64)
+	}
+	return first, min(last, size-1), err == nil && first <= last && first < size
 }
 
 func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, c bucket.Condition) error {

@@ -1,12 +1,12 @@
 // Package s3test serves a bucket.Memory over the S3 protocol, so that tests
 // run a real SDK client against real HTTP and break it where they like.
 //
-// It promises S3's answers to GetObject, PutObject, DeleteObject and
-// ListObjectsV2 as this project sends them: exact keys in both addressing
-// styles, conditions, pagination by opaque tokens, encoding-type=url,
-// aws-chunked bodies, error documents with AWS's codes, and a Date header from
-// the memory's clock. Connections are pipes within the process: nothing leaves
-// it, and a test may run in a testing/synctest bubble.
+// It promises S3's answers to GetObject (the whole or one range), PutObject,
+// DeleteObject and ListObjectsV2 as this project sends them: exact keys in both
+// addressing styles, conditions, pagination by opaque tokens,
+// encoding-type=url, aws-chunked bodies, error documents with AWS's codes, and
+// a Date header from the memory's clock. Connections are pipes within the
+// process: nothing leaves it, and a test may run in a testing/synctest bubble.
 //
 // It does not check signatures or checksums, keeps no metadata and no
 // versions, and answers 501 to any other operation, so that a test that begins
