@@ -2,7 +2,9 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
 )
@@ -28,15 +30,18 @@ func (s *Steps) Commit(ctx context.Context, in CommitInput) (CommitOutput, error
 func (r *run) commit(ctx context.Context, in CommitInput) (CommitOutput, error) {
 	keys := keysOf(r.config, r.execution.Name, in.Token)
 	var found ledger.Discovery
-	if err := r.readJSON(ctx, keys.discovery(), &found); err != nil {
-		return CommitOutput{}, err
-	}
-	summary := r.newSummary(in.Token, in.Discovered.Cutoff, found)
-	rows, err := r.tally(ctx, keys, in.Discovered.Manifest, &summary)
+	err := r.readJSON(ctx, keys.discovery(), &found)
 	if err != nil {
 		return CommitOutput{}, err
 	}
-	if err := r.record(ctx, in, rows, found.Upkeep); err != nil {
+	summary := r.newSummary(in.Token, in.Discovered.Cutoff, found)
+	outcomes := r.outcomes(ctx, keys, in.Discovered.Manifest, &summary)
+	if r.config.Failure.Atomicity == AtomicityRun {
+		if outcomes, err = r.allOrNothing(ctx, keys, in.Discovered.Manifest, &summary); err != nil {
+			return CommitOutput{}, err
+		}
+	}
+	if err := r.record(ctx, in, outcomes, found.Upkeep); err != nil {
 		return CommitOutput{}, err
 	}
 	if err := r.writeJSON(ctx, keys.summary(), summary); err != nil {
@@ -55,38 +60,60 @@ func (r *run) commit(ctx context.Context, in CommitInput) (CommitOutput, error) 
 	}, nil
 }
 
-// tally counts the results into the summary and returns what the ledger is to
-// be told. Where one failure spoils the run it takes the outputs back first:
-// nothing is told of files whose outputs may still be seen.
-func (r *run) tally(ctx context.Context, keys runKeys, manifest ObjectRef, summary *Summary) ([]ledger.Row, error) {
-	allOrNothing := r.config.Failure.Atomicity == AtomicityRun
-	var done, failed []ledger.Row
-	var results []FileResult // kept only where they may be needed again
-	err := r.eachResult(ctx, keys, manifest, func(f FileResult) {
-		summary.count(f, r.config.Failure.MaxAttempts)
-		switch f.Outcome {
-		case OutcomeDone:
-			done = append(done, f.Row(ledger.Done))
-		case OutcomeFailed:
-			failed = append(failed, f.Row(ledger.Failed))
+// outcomes yields what the ledger is to be told of each file, and counts the
+// files into the summary on the way: a million results are never in memory
+// together.
+func (r *run) outcomes(ctx context.Context, keys runKeys, manifest ObjectRef, summary *Summary) iter.Seq2[ledger.Row, error] {
+	return func(yield func(ledger.Row, error) bool) {
+		err := r.eachResult(ctx, keys, manifest, func(f FileResult) error {
+			summary.count(f, r.config.Failure.MaxAttempts)
+			if row, told := f.row(); told && !yield(row, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && err != errStopped {
+			yield(ledger.Row{}, err)
 		}
-		if allOrNothing {
-			results = append(results, f)
-		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	if allOrNothing && summary.notDone() > 0 {
+}
+
+// errStopped: the ledger reads no further rows, and has its own reason.
+var errStopped = errors.New("the reader of the rows stopped")
+
+// allOrNothing counts the results first. Where one failure spoils the run it
+// takes the outputs back, and the ledger is told of the failures alone: nothing
+// is told of files whose outputs may still be seen.
+func (r *run) allOrNothing(ctx context.Context, keys runKeys, manifest ObjectRef, summary *Summary) (iter.Seq2[ledger.Row, error], error) {
+	for _, err := range r.outcomes(ctx, keys, manifest, summary) {
+		if err != nil {
+			return nil, err
+		}
+	}
+	spoilt := summary.notDone() > 0
+	if spoilt {
 		summary.undo()
-		return failed, r.takeBack(ctx, results)
+		if err := r.takeBack(ctx, keys, manifest); err != nil {
+			return nil, err
+		}
 	}
-	return append(done, failed...), nil
+	again := *summary // counted already
+	outcomes := r.outcomes(ctx, keys, manifest, &again)
+	return func(yield func(ledger.Row, error) bool) {
+		for row, err := range outcomes {
+			if spoilt && row.Outcome == ledger.Done {
+				continue
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}, nil
 }
 
 // record tells the ledger. A merge that failed is a matter for the log: the
 // commit stands, and a later one merges.
-func (r *run) record(ctx context.Context, in CommitInput, rows []ledger.Row, upkeep ledger.Upkeep) error {
+func (r *run) record(ctx context.Context, in CommitInput, rows iter.Seq2[ledger.Row, error], upkeep ledger.Upkeep) error {
 	books, err := r.ledger()
 	if err != nil {
 		return err
@@ -97,6 +124,13 @@ func (r *run) record(ctx context.Context, in CommitInput, rows []ledger.Row, upk
 	})
 	if err != nil {
 		return fmt.Errorf("commit ledger s3://%s/%s: %w", r.state.Name(), LedgerPrefix(r.config), err)
+	}
+	if committed.Already { // nothing was read, so nothing was counted
+		for _, err := range rows {
+			if err != nil {
+				return err
+			}
+		}
 	}
 	if committed.MergeErr != nil {
 		r.log.Warn("ledger segments not merged; a later commit tries again", "token", in.Token, "error", committed.MergeErr)

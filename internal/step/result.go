@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -31,6 +32,17 @@ type FileResult struct {
 	crashed bool // there is no result, so Outputs may not be all
 }
 
+// row is what the ledger is told of the file, if anything.
+func (f FileResult) row() (row ledger.Row, told bool) {
+	switch f.Outcome {
+	case OutcomeDone:
+		return f.Row(ledger.Done), true
+	case OutcomeFailed:
+		return f.Row(ledger.Failed), true
+	}
+	return ledger.Row{}, false
+}
+
 // BatchResult is the object that Process leaves for Commit.
 type BatchResult struct {
 	Batch int          `json:"batch"`
@@ -42,8 +54,10 @@ type BatchResult struct {
 const resultReaders = 16
 
 // eachResult calls each with the outcomes of every file of the manifest, batch
-// by batch and in the manifest's order.
-func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, each func(FileResult)) error {
+// by batch and in the manifest's order, until each returns an error.
+func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, each func(FileResult) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	readers, ctx := errgroup.WithContext(ctx)
 	inOrder := make(chan chan []FileResult, resultReaders)
 	readers.Go(func() error {
@@ -64,12 +78,18 @@ func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, 
 			return nil
 		})
 	})
+	var failed error
 	for answer := range inOrder {
 		for _, result := range <-answer {
-			each(result)
+			if failed == nil {
+				failed = each(result)
+			}
+		}
+		if failed != nil {
+			cancel(failed) // the readers end, and with them this loop
 		}
 	}
-	return readers.Wait()
+	return cmp.Or(failed, readers.Wait())
 }
 
 // readResult returns the outcomes of a batch, one for each of its files and in

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,10 +15,10 @@ const takeBackers = 16
 
 // takeBack removes the run's outputs. It is safe to repeat, and while the run
 // holds its lease no other run writes the same keys.
-func (r *run) takeBack(ctx context.Context, results []FileResult) error {
+func (r *run) takeBack(ctx context.Context, keys runKeys, manifest ObjectRef) error {
 	work, working := errgroup.WithContext(ctx)
 	work.SetLimit(takeBackers)
-	for _, f := range results {
+	err := r.eachResult(working, keys, manifest, func(f FileResult) error {
 		work.Go(func() error {
 			outputs, err := r.outputsOf(working, f)
 			if err != nil {
@@ -33,8 +34,9 @@ func (r *run) takeBack(ctx context.Context, results []FileResult) error {
 			}
 			return nil
 		})
-	}
-	if err := work.Wait(); err != nil {
+		return nil
+	})
+	if err := cmp.Or(work.Wait(), err); err != nil {
 		return fmt.Errorf("remove the run's outputs (failure.atomicity is %q): %w", AtomicityRun, err)
 	}
 	return nil

@@ -137,9 +137,15 @@ func TestNothingIsTakenBackOnceTheLeaseIsLost(t *testing.T) {
 		w.open(w.source, heedless{w.lake}, w.state)
 		r, err := w.steps.begin(execution("P1"), w.config())
 		w.ok(err)
+		keys := keysOf(r.config, "P1", token)
 		lost, cancel := context.WithCancelCause(w.Context())
-		cancel(lease.ErrLost)
-		if err := r.takeBack(lost, w.result("P1", token, 0).Files); !errors.Is(err, lease.ErrLost) {
+		w.state.Fault(nil, func(op, key string) error {
+			if op == "get" && key == keys.result(0) {
+				cancel(lease.ErrLost) // what is to be removed is known by now
+			}
+			return nil
+		})
+		if err := r.takeBack(lost, keys, d.Manifest); !errors.Is(err, lease.ErrLost) {
 			t.Errorf("%v", err)
 		}
 		w.wantOutputs(map[string]string{"in/a": "a"})

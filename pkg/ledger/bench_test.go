@@ -52,7 +52,7 @@ func benchLedger(b *testing.B) *Ledger {
 				rows = append(rows, Row{Key: benchKey(i), ETag: benchTag(i), Size: benchSize(i), Outcome: Done})
 			}
 		}
-		c, err := l.Commit(b.Context(), Commit{Run: fmt.Sprint("run-", run), Token: int64(run + 1), Rows: rows})
+		c, err := l.Commit(b.Context(), Commit{Run: fmt.Sprint("run-", run), Token: int64(run + 1), Rows: EachRow(rows)})
 		if err != nil || c.MergeErr != nil {
 			b.Fatal(err, c.MergeErr)
 		}
@@ -171,7 +171,7 @@ func BenchmarkCommit(b *testing.B) {
 		for i := range rows {
 			rows[i] = Row{Key: fmt.Sprintf("incoming/2027/%08d/events-%06d.csv.gz", token, i), ETag: benchTag(i), Size: benchSize(i), Outcome: Done}
 		}
-		c, err := l.Commit(b.Context(), Commit{Run: fmt.Sprint("run-", token), Token: token, Rows: rows})
+		c, err := l.Commit(b.Context(), Commit{Run: fmt.Sprint("run-", token), Token: token, Rows: EachRow(rows)})
 		if err != nil || c.MergeErr != nil {
 			b.Fatal(err, c.MergeErr)
 		}

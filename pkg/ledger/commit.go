@@ -1,11 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -21,12 +22,25 @@ type Commit struct {
 	At time.Time
 	// Rows are the outcomes, Done or Failed, in any order, each key once. Their
 	// Attempts are those of the Candidate (Candidate.Row sets them): the commit
-	// adds one to a failed row, and quarantines it at MaxAttempts.
-	Rows []Row
+	// adds one to a failed row, and quarantines it at MaxAttempts. They are read
+	// once, and may be more than memory holds. An error among them ends the
+	// commit with that error. Nil is none.
+	Rows iter.Seq2[Row, error]
 	// MaxAttempts is how often a version may fail; 0 means DefaultMaxAttempts.
 	MaxAttempts int
 	// Upkeep is what the run's discovery returned, handed on as it is.
 	Upkeep Upkeep
+}
+
+// EachRow yields the rows of a slice, for a Commit whose rows are in memory.
+func EachRow(rows []Row) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Committed says what a commit came to.
@@ -35,7 +49,7 @@ type Committed struct {
 	// Already is true when this (run, token) had been committed before: the
 	// counts are of that commit, and nothing was written.
 	Already bool `json:"already"`
-	// Bytes is the size of the segment written.
+	// Bytes is the size of the segments written.
 	Bytes int64 `json:"bytes"`
 	// Merged counts the segments that were merged into larger ones afterwards.
 	Merged int `json:"merged"`
@@ -43,19 +57,19 @@ type Committed struct {
 	MergeErr error `json:"-"`
 }
 
-// Commit adds the outcomes of a run to the ledger: one new segment, then one
-// swap of the head. It costs in proportion to its rows; afterwards it may
-// merge segments, reading at most 32 MiB of them (see merge.go).
+// Commit adds the outcomes of a run to the ledger: new segments (one, unless
+// they are very many), then one swap of the head. It costs in proportion to its
+// rows; afterwards it may merge segments, reading at most 32 MiB of them (see
+// merge.go).
 //
 // It may be sent again after any error, with the same rows: a commit that
 // landed is recognised by its run and token. A newer token in the ledger is
 // ErrFenced, and nothing is committed.
 func (l *Ledger) Commit(ctx context.Context, c Commit) (Committed, error) {
-	records, sum, err := c.records()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return Committed{}, fmt.Errorf("commit to ledger: %w", err)
 	}
-	committed, head, err := l.commit(ctx, c, records, sum)
+	committed, head, err := l.commit(ctx, c)
 	if err != nil {
 		return Committed{}, fmt.Errorf("commit run %s to ledger: %w", c.Run, err)
 	}
@@ -65,7 +79,7 @@ func (l *Ledger) Commit(ctx context.Context, c Commit) (Committed, error) {
 	return committed, nil
 }
 
-func (l *Ledger) commit(ctx context.Context, c Commit, records []record, sum Commitment) (Committed, Head, error) {
+func (l *Ledger) commit(ctx context.Context, c Commit) (Committed, Head, error) {
 	from, err := l.load(ctx)
 	if err != nil {
 		return Committed{}, Head{}, err
@@ -76,13 +90,13 @@ func (l *Ledger) commit(ctx context.Context, c Commit, records []record, sum Com
 	if err := from.admit(c.Token); err != nil {
 		return Committed{}, Head{}, err
 	}
-	var segments []Segment
-	if len(records) > 0 {
-		s, err := l.writeSegment(ctx, records, from.Generation+1)
-		if err != nil {
-			return Committed{}, Head{}, err
-		}
-		segments = append(segments, s)
+	committed := Committed{Commitment: Commitment{Run: c.Run, Token: c.Token}}
+	segments, err := l.writeOutcomes(ctx, c, &committed.Commitment, from.Generation+1)
+	if err != nil {
+		return Committed{}, Head{}, err
+	}
+	for _, s := range segments {
+		committed.Bytes += s.Bytes
 	}
 	head, err := l.swap(ctx, from, func(h *Head) (bool, error) {
 		if _, landed := h.commitment(c.Run, c.Token); landed {
@@ -93,80 +107,109 @@ func (l *Ledger) commit(ctx context.Context, c Commit, records []record, sum Com
 		}
 		h.Token = c.Token
 		h.Segments = append(h.Segments, segments...)
-		h.Commits = append(h.Commits, sum)
-		h.Commits = h.Commits[max(0, len(h.Commits)-l.limits.commits):]
+		h.remember(committed.Commitment, l.limits.commits)
 		return true, nil
 	})
 	if err != nil {
 		return Committed{}, Head{}, err
 	}
-	committed := Committed{Commitment: sum}
-	for _, s := range segments {
-		committed.Bytes += s.Bytes
-	}
 	return committed, head, nil
 }
 
-func (l *Ledger) writeSegment(ctx context.Context, records []record, generation int64) (Segment, error) {
-	b, err := l.newSegment()
-	if err != nil {
-		return Segment{}, fmt.Errorf("write segment: %w", err)
-	}
-	for i := range records {
-		if err := b.add(&records[i]); err != nil {
-			return Segment{}, fmt.Errorf("write segment: %w", err)
-		}
-	}
-	return l.putSegment(ctx, b, generation)
+// remember appends a commit and forgets the oldest ones beyond most.
+func (h *Head) remember(c Commitment, most int) {
+	h.Commits = append(h.Commits, c)
+	h.Commits = h.Commits[max(0, len(h.Commits)-most):]
 }
 
-// records checks the commit and returns what it adds, in key order.
-func (c Commit) records() ([]record, Commitment, error) {
-	sum := Commitment{Run: c.Run, Token: c.Token}
-	if err := c.check(); err != nil {
-		return nil, sum, err
-	}
+// writeOutcomes writes the segments of a commit and counts what they hold.
+func (l *Ledger) writeOutcomes(ctx context.Context, c Commit, sum *Commitment, generation int64) ([]Segment, error) {
 	mark := newCommitMark(c.Run, c.At)
-	records := make([]record, 0, len(c.Rows)+len(c.Upkeep.Gone))
-	for _, row := range c.Rows {
-		if err := row.check(); err != nil {
-			return nil, sum, err
+	vanished, err := c.vanished(mark)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.sorted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.close()
+	out := segmentsWriter{ledger: l, generation: generation}
+	var last []byte
+	err = rows.each(func(r record) error {
+		if last != nil && string(r.key) == string(last) {
+			return fmt.Errorf("key %q has two outcomes", r.key)
 		}
-		r := record{key: []byte(row.Key), tag: parseTag(row.ETag), size: row.Size, commit: mark}
-		if err := r.judge(row, c.maxAttempts()); err != nil {
-			return nil, sum, err
+		last = r.key
+		for len(vanished) > 0 && byKey(vanished[0], r) <= 0 {
+			// A key with an outcome was there after all.
+			if byKey(vanished[0], r) < 0 {
+				sum.count(gone)
+				if err := out.add(ctx, &vanished[0]); err != nil {
+					return err
+				}
+			}
+			vanished = vanished[1:]
 		}
+		r.commit = mark
 		sum.count(r.outcome)
-		records = append(records, r)
+		return out.add(ctx, &r)
+	})
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(records, byKey)
-	for i := 1; i < len(records); i++ {
-		if string(records[i].key) == string(records[i-1].key) {
-			return nil, sum, fmt.Errorf("key %q has two outcomes", records[i].key)
+	for i := range vanished {
+		sum.count(gone)
+		if err := out.add(ctx, &vanished[i]); err != nil {
+			return nil, err
 		}
 	}
-	return c.addGone(records, mark, &sum)
+	return out.close(ctx)
 }
 
-func byKey(a, b record) int { return strings.Compare(string(a.key), string(b.key)) }
-
-// addGone adds a mark for each vanished key; a key with an outcome was there
-// after all.
-func (c Commit) addGone(records []record, mark commitMark, sum *Commitment) ([]record, Commitment, error) {
-	rows := records
-	for _, key := range c.Upkeep.Gone {
-		r := record{key: []byte(key), outcome: gone, commit: mark}
-		if err := (Row{Key: key}).check(); err != nil {
-			return nil, *sum, err
+// sorted reads the commit's rows, checks and judges each, and brings them into
+// key order.
+func (c Commit) sorted(ctx context.Context) (_ *sorter[record], err error) {
+	rows := newSorter(ctx, packRecord, unpackRecord, byKey)
+	defer func() {
+		if err != nil {
+			rows.close()
 		}
-		if _, there := slices.BinarySearchFunc(rows, r, byKey); !there {
-			records = append(records, r)
+	}()
+	if c.Rows == nil {
+		return rows, nil
+	}
+	for row, err := range c.Rows {
+		if err != nil {
+			return nil, err
+		}
+		if err := row.check(); err != nil {
+			return nil, err
+		}
+		r := record{key: []byte(row.Key), tag: parseTag(row.ETag), size: row.Size}
+		if err := r.judge(row, c.maxAttempts()); err != nil {
+			return nil, err
+		}
+		if err := rows.add(ctx, r); err != nil {
+			return nil, err
 		}
 	}
-	slices.SortFunc(records, byKey)
-	records = slices.CompactFunc(records, func(a, b record) bool { return byKey(a, b) == 0 })
-	sum.Gone = int64(len(records) - len(rows))
-	return records, *sum, nil
+	return rows, nil
+}
+
+func byKey(a, b record) int { return bytes.Compare(a.key, b.key) }
+
+// vanished are the marks of vanished keys, in key order.
+func (c Commit) vanished(mark commitMark) ([]record, error) {
+	marks := make([]record, 0, len(c.Upkeep.Gone))
+	for _, key := range c.Upkeep.Gone {
+		if err := (Row{Key: key}).check(); err != nil {
+			return nil, err
+		}
+		marks = append(marks, record{key: []byte(key), outcome: gone, commit: mark})
+	}
+	slices.SortFunc(marks, byKey)
+	return slices.CompactFunc(marks, func(a, b record) bool { return byKey(a, b) == 0 }), nil
 }
 
 func (c Commit) check() error {
@@ -214,5 +257,7 @@ func (c *Commitment) count(o Outcome) {
 		c.Failed++
 	case Quarantined:
 		c.Quarantined++
+	case gone:
+		c.Gone++
 	}
 }

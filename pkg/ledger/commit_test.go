@@ -48,10 +48,10 @@ func TestRedrivenRunDoesNotRepeatWhatIsDone(t *testing.T) { // case 39
 	b := newBench(t)
 	b.write("x", "a", "b")
 	_, taken := b.discover(Selection{MaxFiles: 1})
-	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: outcomes(taken)})
+	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow(outcomes(taken))})
 	_, taken = b.discover(Selection{}) // the same run, again, with a new token
 	wantKeys(t, "redrive", keysOf(taken), "b")
-	again := mustCommit(t, b.ledger, Commit{Run: "run", Token: 2, Rows: outcomes(taken)})
+	again := mustCommit(t, b.ledger, Commit{Run: "run", Token: 2, Rows: EachRow(outcomes(taken))})
 	if again.Already || again.Done != 1 {
 		t.Errorf("the redrive's commit: %+v", again)
 	}
@@ -81,7 +81,7 @@ func done(keys ...string) []Row {
 
 func TestCommitSentAgainChangesNothing(t *testing.T) {
 	b := newBench(t)
-	c := Commit{Run: "run", Token: 1, Rows: append(done("b", "a"), Row{Key: "c", Outcome: Failed})}
+	c := Commit{Run: "run", Token: 1, Rows: EachRow(append(done("b", "a"), Row{Key: "c", Outcome: Failed}))}
 	first := mustCommit(t, b.ledger, c)
 	head := b.head()
 	again := mustCommit(t, b.ledger, c)
@@ -106,7 +106,7 @@ func TestCommitSentAgainAfterACrashRewritesTheSameSegment(t *testing.T) {
 		}
 		return nil
 	})
-	c := Commit{Run: "run", Token: 1, Rows: done("a"), At: b.clock.now()}
+	c := Commit{Run: "run", Token: 1, Rows: EachRow(done("a")), At: b.clock.now()}
 	if _, err := b.ledger.Commit(ctx, c); !errors.Is(err, context.Canceled) && !errors.Is(err, crash) {
 		t.Fatalf("the crash: got %v", err)
 	}
@@ -121,11 +121,11 @@ func TestCommitSentAgainAfterACrashRewritesTheSameSegment(t *testing.T) {
 
 func TestOlderTokenIsFenced(t *testing.T) {
 	b := newBench(t)
-	mustCommit(t, b.ledger, Commit{Run: "new", Token: 7, Rows: done("a")})
+	mustCommit(t, b.ledger, Commit{Run: "new", Token: 7, Rows: EachRow(done("a"))})
 	before := b.objects()
 	for name, attempt := range map[string]func() error{
 		"commit": func() error {
-			_, err := b.ledger.Commit(t.Context(), Commit{Run: "old", Token: 6, Rows: done("b")})
+			_, err := b.ledger.Commit(t.Context(), Commit{Run: "old", Token: 6, Rows: EachRow(done("b"))})
 			return err
 		},
 		"empty commit": func() error {
@@ -153,10 +153,10 @@ func TestFenceKeepsAnOlderRunOutOfTheDiscoveryThatFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, taken := b.discover(Selection{})
-	if _, err := b.ledger.Commit(t.Context(), Commit{Run: "zombie", Token: 1, Rows: outcomes(zombies)}); !errors.Is(err, ErrFenced) {
+	if _, err := b.ledger.Commit(t.Context(), Commit{Run: "zombie", Token: 1, Rows: EachRow(outcomes(zombies))}); !errors.Is(err, ErrFenced) {
 		t.Errorf("the older run's commit: got %v", err)
 	}
-	mustCommit(t, b.ledger, Commit{Run: "heir", Token: 2, Rows: outcomes(taken)})
+	mustCommit(t, b.ledger, Commit{Run: "heir", Token: 2, Rows: EachRow(outcomes(taken))})
 	if row := b.row("a"); row.Run != "heir" {
 		t.Errorf("row %+v", row)
 	}
@@ -166,17 +166,17 @@ func TestFenceKeepsAnOlderRunOutOfTheDiscoveryThatFollows(t *testing.T) {
 // meet the fence when it tries again.
 func TestOlderRunThatLosesTheHeadIsFencedOnItsSecondTry(t *testing.T) {
 	b := newBench(t)
-	mustCommit(t, b.ledger, Commit{Run: "first", Token: 1, Rows: done("a")})
+	mustCommit(t, b.ledger, Commit{Run: "first", Token: 1, Rows: EachRow(done("a"))})
 	heir := openLedger(t, b.state)
 	raced := false
 	b.state.Fault(func(op, key string) error {
 		if op == "put" && strings.HasSuffix(key, "head.json") && !raced {
 			raced = true
-			mustCommit(t, heir, Commit{Run: "heir", Token: 3, Rows: done("b")})
+			mustCommit(t, heir, Commit{Run: "heir", Token: 3, Rows: EachRow(done("b"))})
 		}
 		return nil
 	}, nil)
-	if _, err := b.ledger.Commit(t.Context(), Commit{Run: "old", Token: 2, Rows: done("c")}); !errors.Is(err, ErrFenced) {
+	if _, err := b.ledger.Commit(t.Context(), Commit{Run: "old", Token: 2, Rows: EachRow(done("c"))}); !errors.Is(err, ErrFenced) {
 		t.Errorf("got %v, want ErrFenced", err)
 	}
 	wantRows(t, b.ledger, "a", "b")
@@ -189,11 +189,11 @@ func TestNewerRunThatLosesTheHeadKeepsBothCommits(t *testing.T) {
 	b.state.Fault(func(op, key string) error {
 		if op == "put" && strings.HasSuffix(key, "head.json") && !raced {
 			raced = true
-			mustCommit(t, older, Commit{Run: "old", Token: 1, Rows: done("a")})
+			mustCommit(t, older, Commit{Run: "old", Token: 1, Rows: EachRow(done("a"))})
 		}
 		return nil
 	}, nil)
-	mustCommit(t, b.ledger, Commit{Run: "new", Token: 2, Rows: done("b")})
+	mustCommit(t, b.ledger, Commit{Run: "new", Token: 2, Rows: EachRow(done("b"))})
 	wantRows(t, b.ledger, "a", "b")
 	if head := b.head(); head.Token != 2 || len(head.Commits) != 2 {
 		t.Errorf("head %+v", head)
@@ -223,11 +223,11 @@ func TestFaultsAroundTheHeadCommitOnce(t *testing.T) {
 			b := newBench(t)
 			var want []string
 			if existing {
-				mustCommit(t, b.ledger, Commit{Run: "before", Token: 1, Rows: done("0")})
+				mustCommit(t, b.ledger, Commit{Run: "before", Token: 1, Rows: EachRow(done("0"))})
 				want = append(want, "0")
 			}
 			b.state.Fault(fault.before, fault.after)
-			committed, err := b.ledger.Commit(t.Context(), Commit{Run: "run", Token: 2, Rows: done("a")})
+			committed, err := b.ledger.Commit(t.Context(), Commit{Run: "run", Token: 2, Rows: EachRow(done("a"))})
 			if err != nil || committed.Done != 1 || committed.Already {
 				t.Errorf("%s, existing %v: got %+v, %v", name, existing, committed, err)
 			}
@@ -256,7 +256,7 @@ func TestFailedReadBackIsAnErrorAndTheRetryFindsOut(t *testing.T) {
 			}
 			return nil
 		})
-	c := Commit{Run: "run", Token: 1, Rows: done("a")}
+	c := Commit{Run: "run", Token: 1, Rows: EachRow(done("a"))}
 	if _, err := b.ledger.Commit(t.Context(), c); !errors.Is(err, errLost) {
 		t.Errorf("got %v, want an error that tells of the lost reply", err)
 	}
@@ -275,21 +275,21 @@ func TestLastingOutageIsAnError(t *testing.T) {
 		}
 		return nil
 	}, nil)
-	if _, err := b.ledger.Commit(t.Context(), Commit{Run: "run", Token: 1, Rows: done("a")}); !errors.Is(err, outage) {
+	if _, err := b.ledger.Commit(t.Context(), Commit{Run: "run", Token: 1, Rows: EachRow(done("a"))}); !errors.Is(err, outage) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestHeadThatDisappearsDuringACommitIsNotReplaced(t *testing.T) {
 	b := newBench(t)
-	mustCommit(t, b.ledger, Commit{Run: "first", Token: 1, Rows: done("a")})
+	mustCommit(t, b.ledger, Commit{Run: "first", Token: 1, Rows: EachRow(done("a"))})
 	b.state.Fault(func(op, key string) error {
 		if op == "put" && strings.HasSuffix(key, ".seg") {
 			return b.state.Delete(context.Background(), "state/ledger/head.json")
 		}
 		return nil
 	}, nil)
-	_, err := b.ledger.Commit(t.Context(), Commit{Run: "run", Token: 2, Rows: done("b")})
+	_, err := b.ledger.Commit(t.Context(), Commit{Run: "run", Token: 2, Rows: EachRow(done("b"))})
 	if err == nil || !strings.Contains(err.Error(), "disappeared") {
 		t.Errorf("got %v", err)
 	}
@@ -305,14 +305,14 @@ func TestMalformedCommitsAreRefused(t *testing.T) {
 		"UTF-8":         {Run: "\xff", Token: 1},
 		"token 0":       {Run: "run"},
 		"MaxAttempts":   {Run: "run", Token: 1, MaxAttempts: -1},
-		"two outcomes":  {Run: "run", Token: 1, Rows: done("a", "b", "a")},
-		"without a key": {Run: "run", Token: 1, Rows: done("")},
-		"negative":      {Run: "run", Token: 1, Rows: []Row{{Key: "a", Size: -1, Outcome: Done}}},
-		"attempts":      {Run: "run", Token: 1, Rows: []Row{{Key: "a", Attempts: -1, Outcome: Failed}}},
-		`not with ""`:   {Run: "run", Token: 1, Rows: []Row{{Key: "a"}}},
-		`with "gone"`:   {Run: "run", Token: 1, Rows: []Row{{Key: "a", Outcome: gone}}},
-		"not UTF-8":     {Run: "run", Token: 1, Rows: done("\xff")},
-		"longer":        {Run: "run", Token: 1, Rows: done(strings.Repeat("k", maxKeyBytes+1))},
+		"two outcomes":  {Run: "run", Token: 1, Rows: EachRow(done("a", "b", "a"))},
+		"without a key": {Run: "run", Token: 1, Rows: EachRow(done(""))},
+		"negative":      {Run: "run", Token: 1, Rows: EachRow([]Row{{Key: "a", Size: -1, Outcome: Done}})},
+		"attempts":      {Run: "run", Token: 1, Rows: EachRow([]Row{{Key: "a", Attempts: -1, Outcome: Failed}})},
+		`not with ""`:   {Run: "run", Token: 1, Rows: EachRow([]Row{{Key: "a"}})},
+		`with "gone"`:   {Run: "run", Token: 1, Rows: EachRow([]Row{{Key: "a", Outcome: gone}})},
+		"not UTF-8":     {Run: "run", Token: 1, Rows: EachRow(done("\xff"))},
+		"longer":        {Run: "run", Token: 1, Rows: EachRow(done(strings.Repeat("k", maxKeyBytes+1)))},
 		"key \"\\xff\"": {Run: "run", Token: 1, Upkeep: Upkeep{Gone: []string{"\xff"}}},
 	} {
 		if _, err := b.ledger.Commit(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
@@ -330,7 +330,7 @@ func TestOutcomeBeatsTheMarkOfAVanishedKey(t *testing.T) {
 	for i := range 100 {
 		keys = append(keys, fmt.Sprintf("k%03d", i))
 	}
-	c := Commit{Run: "run", Token: 1, Rows: done(keys...), Upkeep: Upkeep{Gone: append([]string{"l", "a", "l"}, keys...)}}
+	c := Commit{Run: "run", Token: 1, Rows: EachRow(done(keys...)), Upkeep: Upkeep{Gone: append([]string{"l", "a", "l"}, keys...)}}
 	if committed := mustCommit(t, b.ledger, c); committed.Done != 100 || committed.Gone != 2 {
 		t.Errorf("committed %+v", committed)
 	}
@@ -356,5 +356,61 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 		if _, err := Open(bucket.NewMemory("b", nil), prefix); err == nil {
 			t.Errorf("prefix %q was accepted", prefix)
 		}
+	}
+}
+
+// TestCommitOfMoreRowsThanASortHoldsInMemory brings rows in no order, so many
+// that they are sorted on disk and fill several segments.
+func TestCommitOfMoreRowsThanASortHoldsInMemory(t *testing.T) {
+	const rows = 2*sortChunk + 17
+	b := newBench(t)
+	b.ledger.limits.segmentBytes = 256 << 10
+	key := func(i int) string { return fmt.Sprintf("in/%07d", i) }
+	committed := mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, At: b.clock.now(), Rows: func(yield func(Row, error) bool) {
+		for i := range rows {
+			row := Row{Key: key(i * 7919 % rows), ETag: md5Tag(i), Size: int64(i), Outcome: Done}
+			if i%1000 == 0 {
+				row.Outcome, row.Attempts = Failed, 1
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}, Upkeep: Upkeep{Gone: []string{"a", key(3), "z"}}})
+	if committed.Done+committed.Failed != rows || committed.Gone != 2 {
+		t.Errorf("committed %+v", committed)
+	}
+	head := b.head()
+	if len(head.Segments) < 3 {
+		t.Errorf("%d segments, want several", len(head.Segments))
+	}
+	for i, row := range rowsOf(t, b.ledger) {
+		if row.Key != key(i) || row.Run != "run" || row.ETag != md5Tag(int(row.Size)) || (row.Outcome == Failed) != (row.Attempts == 2) {
+			t.Fatalf("row %d is %+v", i, row)
+		}
+	}
+	if err := b.ledger.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCommitEndsWithAnErrorAmongItsRows(t *testing.T) {
+	b := newBench(t)
+	broken := errors.New("a result cannot be read")
+	for _, at := range []int{0, 1, sortChunk + 1} {
+		_, err := b.ledger.Commit(t.Context(), Commit{Run: "run", Token: 1, Rows: func(yield func(Row, error) bool) {
+			for i := range at {
+				if !yield(Row{Key: fmt.Sprint(i), Outcome: Done}, nil) {
+					return
+				}
+			}
+			yield(Row{}, broken)
+		}})
+		if !errors.Is(err, broken) {
+			t.Errorf("an error after %d rows: got %v", at, err)
+		}
+	}
+	if keys := b.objects(); len(keys) != 0 {
+		t.Errorf("the ledger has %q, want nothing", keys)
 	}
 }

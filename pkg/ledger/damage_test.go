@@ -46,7 +46,7 @@ func TestExchangedSegmentIsDamage(t *testing.T) {
 		"a mark for a row":  {{Key: "a", Outcome: Done}, {Key: "d", Outcome: gone}},
 	} {
 		b := newBench(t)
-		mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: []Row{{Key: "a", Outcome: Done}, {Key: "d", Outcome: Done}}})
+		mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow([]Row{{Key: "a", Outcome: Done}, {Key: "d", Outcome: Done}})})
 		s := b.head().Segments[0]
 		for i := range rows {
 			rows[i].Run = "run"

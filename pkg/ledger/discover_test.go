@@ -43,7 +43,7 @@ func TestLastModifiedIsNotPartOfTheVersion(t *testing.T) { // case 21
 
 func TestVersionIsETagAndSize(t *testing.T) {
 	b := newBench(t)
-	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: []Row{{Key: "a", ETag: `"e"`, Size: 1, Outcome: Done}}})
+	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow([]Row{{Key: "a", ETag: `"e"`, Size: 1, Outcome: Done}})})
 	for _, tc := range []struct {
 		etag string
 		size int64

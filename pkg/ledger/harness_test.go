@@ -104,7 +104,7 @@ func (b *bench) run(sel Selection, failing ...string) []string {
 func (b *bench) commit(taken []Candidate, upkeep Upkeep, failing ...string) Committed {
 	b.t.Helper()
 	b.runs++
-	c := Commit{Run: fmt.Sprint("run-", b.runs), Token: b.runs, At: b.clock.now(), Rows: outcomes(taken, failing...), Upkeep: upkeep}
+	c := Commit{Run: fmt.Sprint("run-", b.runs), Token: b.runs, At: b.clock.now(), Rows: EachRow(outcomes(taken, failing...)), Upkeep: upkeep}
 	committed, err := b.ledger.Commit(b.t.Context(), c)
 	if err == nil {
 		err = committed.MergeErr

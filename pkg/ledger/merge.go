@@ -98,44 +98,22 @@ func (l *Ledger) mergeRange(ctx context.Context, head Head, from, to int, token 
 func (l *Ledger) rewrite(ctx context.Context, inputs, older []Segment, generation int64) ([]Segment, error) {
 	rows := l.merge(inputs, "")
 	defer rows.close()
-	var outputs []Segment
-	var b *segmentBuilder
-	finish := func() error {
-		s, err := l.putSegment(ctx, b, generation)
-		outputs, b = append(outputs, s), nil
-		return err
-	}
+	out := segmentsWriter{ledger: l, generation: generation}
 	for {
 		r, err := rows.next(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if r == nil {
-			break
+			return out.close(ctx)
 		}
 		if r.outcome == gone && !mayHold(older, string(r.key)) {
 			continue
 		}
-		if b == nil {
-			if b, err = l.newSegment(); err != nil {
-				return nil, err
-			}
-		}
-		if err := b.add(r); err != nil {
-			return nil, err
-		}
-		if b.stats.bytes >= l.limits.segmentBytes {
-			if err := finish(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if b != nil {
-		if err := finish(); err != nil {
+		if err := out.add(ctx, r); err != nil {
 			return nil, err
 		}
 	}
-	return outputs, nil
 }
 
 func mayHold(segments []Segment, key string) bool {

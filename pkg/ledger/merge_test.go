@@ -46,7 +46,7 @@ func commitMany(t *testing.T, l *Ledger, from, to int) (bytes int64) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		rows := []Row{{Key: fmt.Sprintf("in/%05d", i*7919%10007), ETag: md5Tag(i), Size: int64(i), Outcome: Done}}
-		bytes += mustCommit(t, l, Commit{Run: fmt.Sprint(i), Token: int64(i + 1), Rows: rows}).Bytes
+		bytes += mustCommit(t, l, Commit{Run: fmt.Sprint(i), Token: int64(i + 1), Rows: EachRow(rows)}).Bytes
 	}
 	return bytes
 }
@@ -77,7 +77,7 @@ func TestNewerSegmentsOverrideOlderOnes(t *testing.T) {
 				{Key: fmt.Sprintf("b%02d", i), ETag: md5Tag(i), Outcome: Done},
 				{Key: "c", ETag: md5Tag(i), Outcome: Failed, Attempts: i},
 			}
-			mustCommit(t, b.ledger, Commit{Run: fmt.Sprint(i), Token: int64(i + 1), Rows: rows, MaxAttempts: 100})
+			mustCommit(t, b.ledger, Commit{Run: fmt.Sprint(i), Token: int64(i + 1), Rows: EachRow(rows), MaxAttempts: 100})
 		}
 		if row := b.row("a"); row.Run != "19" || row.ETag != md5Tag(19) {
 			t.Errorf("a is %+v", row)
@@ -119,7 +119,7 @@ func TestMergeWorkIsBounded(t *testing.T) {
 func TestMarksGoOnceNoOlderSegmentCanHoldTheirKeys(t *testing.T) {
 	b := newBench(t)
 	keys := []string{"a", "b", "c", "d"}
-	mustCommit(t, b.ledger, Commit{Run: "1", Token: 1, Rows: done(keys...)})
+	mustCommit(t, b.ledger, Commit{Run: "1", Token: 1, Rows: EachRow(done(keys...))})
 	for _, key := range keys {
 		b.write("x", key)
 	}
@@ -147,7 +147,7 @@ func TestMergeKeepsAMarkThatStillHidesAnOlderRow(t *testing.T) {
 	for i := range 30 {
 		rows = append(rows, Row{Key: fmt.Sprintf("k%02d", i), ETag: md5Tag(i), Outcome: Done})
 	}
-	mustCommit(t, b.ledger, Commit{Run: "large", Token: 1, Rows: rows})
+	mustCommit(t, b.ledger, Commit{Run: "large", Token: 1, Rows: EachRow(rows)})
 	mustCommit(t, b.ledger, Commit{Run: "2", Token: 2, Upkeep: Upkeep{Gone: []string{"k05", "zz"}}})
 	merged := mustCommit(t, b.ledger, Commit{Run: "3", Token: 3, Upkeep: Upkeep{Gone: []string{"k06", "k07", "k08", "k1"}}})
 	head := b.head()
@@ -186,19 +186,19 @@ func TestRetiredSegmentsStayForReadersOfAnOlderHead(t *testing.T) {
 	b := newBench(t)
 	b.ledger.limits.mergeCount = 2
 	b.write("x", "a", "b", "c")
-	mustCommit(t, b.ledger, Commit{Run: "1", Token: 1, Rows: done("a", "c")})
+	mustCommit(t, b.ledger, Commit{Run: "1", Token: 1, Rows: EachRow(done("a", "c"))})
 	merger := openLedger(t, b.state)
 	merger.limits.mergeCount = 2
 	var merged int
 	// The discovery holds the head of commit 1 while commits 2 and 3 merge it away.
 	found, err := b.ledger.Discover(t.Context(), b.source, Selection{}, b.clock.now(), func(c Candidate) error {
 		if merged == 0 {
-			merged = mustCommit(t, merger, Commit{Run: "2", Token: 2, Rows: done("d")}).Merged
-			merged += mustCommit(t, merger, Commit{Run: "3", Token: 3, Rows: done("e")}).Merged
+			merged = mustCommit(t, merger, Commit{Run: "2", Token: 2, Rows: EachRow(done("d"))}).Merged
+			merged += mustCommit(t, merger, Commit{Run: "3", Token: 3, Rows: EachRow(done("e"))}).Merged
 			retired := b.head().Retired
 			b.clock.advance(readerGrace)
-			again := mustCommit(t, merger, Commit{Run: "4", Token: 4, Rows: done("f")})
-			if again.Merged += mustCommit(t, merger, Commit{Run: "5", Token: 5, Rows: done("g")}).Merged; again.Merged == 0 {
+			again := mustCommit(t, merger, Commit{Run: "4", Token: 4, Rows: EachRow(done("f"))})
+			if again.Merged += mustCommit(t, merger, Commit{Run: "5", Token: 5, Rows: EachRow(done("g"))}).Merged; again.Merged == 0 {
 				t.Error("no merge had the occasion to delete")
 			}
 			for _, r := range retired {
@@ -212,8 +212,8 @@ func TestRetiredSegmentsStayForReadersOfAnOlderHead(t *testing.T) {
 	}
 	retired := b.head().Retired
 	b.clock.advance(readerGrace + time.Second)
-	mustCommit(t, merger, Commit{Run: "6", Token: 6, Rows: done("h")})
-	mustCommit(t, merger, Commit{Run: "7", Token: 7, Rows: done("i")})
+	mustCommit(t, merger, Commit{Run: "6", Token: 6, Rows: EachRow(done("h"))})
+	mustCommit(t, merger, Commit{Run: "7", Token: 7, Rows: EachRow(done("i"))})
 	objects := b.objects()
 	for _, r := range retired {
 		if slices.Contains(objects, "state/ledger/"+r.Name) {
@@ -253,11 +253,11 @@ func TestMergeThatComesSecondGivesUp(t *testing.T) {
 	b.state.Fault(func(op, key string) error { // during the merge of the third commit
 		if op == "list" && !raced {
 			raced = true
-			mustCommit(t, heir, Commit{Run: "heir", Token: 50, Rows: done("heir")})
+			mustCommit(t, heir, Commit{Run: "heir", Token: 50, Rows: EachRow(done("heir"))})
 		}
 		return nil
 	}, nil)
-	committed, err := b.ledger.Commit(t.Context(), Commit{Run: "2", Token: 3, Rows: done("z")})
+	committed, err := b.ledger.Commit(t.Context(), Commit{Run: "2", Token: 3, Rows: EachRow(done("z"))})
 	if err != nil || committed.MergeErr != nil || committed.Merged != 0 || !raced {
 		t.Errorf("committed %+v, %v, raced %v", committed, err, raced)
 	}
@@ -298,7 +298,7 @@ func TestFailedMergeLeavesTheCommitStanding(t *testing.T) {
 		b.ledger.limits.mergeCount = 3
 		commitMany(t, b.ledger, 0, 2)
 		b.state.Fault(fault.before, fault.after)
-		committed, err := b.ledger.Commit(t.Context(), Commit{Run: "2", Token: 3, Rows: done("z")})
+		committed, err := b.ledger.Commit(t.Context(), Commit{Run: "2", Token: 3, Rows: EachRow(done("z"))})
 		b.state.Fault(nil, nil)
 		if err != nil || committed.Done != 1 {
 			t.Errorf("%s: committed %+v, %v", name, committed, err)

@@ -53,7 +53,7 @@ func raceOnce(t *testing.T, random *rand.Rand) {
 		l := openLedger(t, state)
 		l.limits.mergeCount = 2
 		group.Go(func() {
-			c := Commit{Run: fmt.Sprint(token), Token: token, Rows: done("shared", fmt.Sprint("own-", token))}
+			c := Commit{Run: fmt.Sprint(token), Token: token, Rows: EachRow(done("shared", fmt.Sprint("own-", token)))}
 			for {
 				_, err := l.Commit(t.Context(), c)
 				if errors.Is(err, ErrDamaged) {

@@ -26,6 +26,45 @@ func (l *Ledger) newSegment() (*segmentBuilder, error) {
 	return b, err
 }
 
+// segmentsWriter writes rows, in key order, into as many segments as they fill.
+type segmentsWriter struct {
+	ledger     *Ledger
+	generation int64
+	current    *segmentBuilder
+	written    []Segment
+}
+
+func (w *segmentsWriter) add(ctx context.Context, r *record) (err error) {
+	if w.current == nil {
+		if w.current, err = w.ledger.newSegment(); err != nil {
+			return fmt.Errorf("write segment: %w", err)
+		}
+	}
+	if err := w.current.add(r); err != nil {
+		return fmt.Errorf("write segment: %w", err)
+	}
+	if w.current.stats.bytes < w.ledger.limits.segmentBytes {
+		return nil
+	}
+	return w.finish(ctx)
+}
+
+func (w *segmentsWriter) finish(ctx context.Context) error {
+	s, err := w.ledger.putSegment(ctx, w.current, w.generation)
+	w.written, w.current = append(w.written, s), nil
+	return err
+}
+
+// close uploads the last segment and returns all of them.
+func (w *segmentsWriter) close(ctx context.Context) ([]Segment, error) {
+	if w.current != nil {
+		if err := w.finish(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return w.written, nil
+}
+
 // putSegment uploads what b holds, named after the generation that will name
 // it first. Nobody sees it before a head does.
 func (l *Ledger) putSegment(ctx context.Context, b *segmentBuilder, generation int64) (Segment, error) {

@@ -220,7 +220,7 @@ func (w *world) run(sel Selection) {
 	w.gone += int(found.Gone)
 	w.retried += int(found.Retried)
 	w.changed += int(found.Changed)
-	c := Commit{Run: fmt.Sprint("run-", token), Token: token, At: w.clock.now(), Rows: w.process(taken), MaxAttempts: 3, Upkeep: found.Upkeep}
+	c := Commit{Run: fmt.Sprint("run-", token), Token: token, At: w.clock.now(), Rows: EachRow(w.process(taken)), MaxAttempts: 3, Upkeep: found.Upkeep}
 	switch {
 	case w.chance(10): // killed before it commits
 	case w.chance(10): // the lease is lost here; it will wake up
@@ -323,7 +323,7 @@ func (w *world) apply(c Commit) {
 	for _, key := range c.Upkeep.Gone {
 		delete(w.rows, key)
 	}
-	for _, row := range c.Rows {
+	for row := range c.Rows {
 		row.Run, row.At = c.Run, c.At
 		if row.Outcome == Done {
 			row.Attempts = 0

@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// A sorter's temporary file holds records in this form. It does
+// not outlive the process that wrote it, and so has no version.
+
+var errPacking = errors.New("the temporary file of a sort is damaged")
+
+func packText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// unpacking reads what was packed; after the first error it yields zeros.
+type unpacking struct {
+	left []byte
+	err  error
+}
+
+func (u *unpacking) number() uint64 {
+	v, rest, ok := takeUvarint(u.left)
+	if !ok {
+		u.err = errPacking
+	}
+	u.left = rest
+	return v
+}
+
+func (u *unpacking) bytes() []byte {
+	n := u.number()
+	if n > uint64(len(u.left)) {
+		u.err = errPacking
+		return nil
+	}
+	b := u.left[:n]
+	u.left = u.left[n:]
+	return b
+}
+
+func packRecord(r record) []byte {
+	b := make([]byte, 0, len(r.key)+80)
+	b = packText(b, string(r.key))
+	b = packText(b, r.tag.String())
+	b = binary.AppendUvarint(b, uint64(r.size))
+	b = packText(b, string(r.outcome))
+	return binary.AppendUvarint(b, uint64(r.attempts))
+}
+
+// unpackRecord returns a record without its commit mark, which all records of
+// a sort share.
+func unpackRecord(b []byte) (record, error) {
+	u := unpacking{left: b}
+	r := record{key: append([]byte(nil), u.bytes()...)}
+	r.tag = parseTag(string(u.bytes()))
+	r.size = int64(u.number())
+	r.outcome = Outcome(u.bytes())
+	r.attempts = int(u.number())
+	return r, u.err
+}
