@@ -7,7 +7,10 @@
 //   - a conditional PUT is sent once: the SDK's own retries are off for it,
 //     because a retry after a lost reply meets the first attempt's own write
 //     and looks like somebody else's;
-//   - a listing that cannot be proven complete ends in an error;
+//   - a listing that cannot be proven complete ends in an error, and so does a
+//     range that is not exactly the part that was asked for;
+//   - an upload of any length takes a bounded amount of memory, and one that
+//     fails leaves neither an object nor parts of one;
 //   - one Options value (encryption key, expected owner, checksum, requester
 //     pays) rides on every call, so that a bucket policy is met everywhere or
 //     nowhere.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
@@ -19,6 +20,7 @@ import (
 // concurrently.
 type Bucket struct {
 	client  *s3.Client
+	uploads *transfermanager.Client
 	name    string
 	options Options
 }
@@ -34,7 +36,8 @@ func New(client *s3.Client, name string, options Options) (*Bucket, error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", name, err)
 	}
-	return &Bucket{client: client, name: name, options: options}, nil
+	uploads := newUploads(client, client.Options().RequestChecksumCalculation)
+	return &Bucket{client: client, uploads: uploads, name: name, options: options}, nil
 }
 
 // Name returns the bucket's name.

@@ -139,6 +139,8 @@ func Transient(err error) bool {
 		return false
 	}
 	switch s := call.Status; {
+	case call.Code == "NoSuchUpload": // perhaps a lost reply to the request that completed it
+		return true
 	case s == http.StatusConflict, s == http.StatusTooManyRequests, s >= 500:
 		return true
 	case s >= 200 && s < 300: // done by its status, unreadable by its body

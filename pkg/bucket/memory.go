@@ -54,7 +54,7 @@ func NewMemory(name string, now func() time.Time) *Memory {
 // error stands in for it, after runs once the call took effect, so that its
 // error stands for a lost reply. Either may be nil. A hook's ErrConflict,
 // ErrSlowDown and the like become that answer; any other error an answer that
-// never came. GetRange is a "get" as well.
+// never came. GetRange is a "get" as well, Upload a "put".
 func (m *Memory) Fault(before, after func(op, key string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,8 +152,51 @@ func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, _ stri
 	if err != nil {
 		return Written{}, callError("put", m.name, key, err)
 	}
+	return m.put(ctx, key, content, fmt.Sprintf(`"%x"`, md5.Sum(content)), c)
+}
+
+// Upload is Bucket.Upload. It is a "put" to the hooks, once all of body is
+// read. The ETag of a body of parts is no MD5 of it, as on S3.
+func (m *Memory) Upload(ctx context.Context, key string, body io.Reader, _ string) (Written, error) {
+	content, err := io.ReadAll(readerFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return body.Read(p)
+	}))
+	switch {
+	case ctx.Err() != nil:
+		return Written{}, callError("put", m.name, key, ctx.Err())
+	case err != nil:
+		return Written{}, bodyError(m.name, key, err)
+	}
+	return m.put(ctx, key, content, uploadETag(content), Condition{})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+// Read is io.Reader.Read.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// uploadETag is the ETag that S3 gives to an upload: the MD5 of the MD5s of
+// the parts, and how many there were.
+func uploadETag(content []byte) string {
+	if len(content) < partBytes {
+		return fmt.Sprintf(`"%x"`, md5.Sum(content))
+	}
+	parts, whole := 0, md5.New()
+	for part := range slices.Chunk(content, partBytes) {
+		sum := md5.Sum(part)
+		whole.Write(sum[:])
+		parts++
+	}
+	return fmt.Sprintf(`"%x-%d"`, whole.Sum(nil), parts)
+}
+
+// put stores content, which nobody else has.
+func (m *Memory) put(ctx context.Context, key string, content []byte, etag string, c Condition) (Written, error) {
 	var written Written
-	err = m.call(ctx, "put", key, func(now time.Time) error {
+	err := m.call(ctx, "put", key, func(now time.Time) error {
 		o, exists := m.objects[key]
 		switch {
 		case c.IfNoneMatch == "*" && exists:
@@ -163,7 +206,6 @@ func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, _ stri
 		case c.IfMatch != "" && c.IfMatch != o.etag:
 			return m.refuse("put", key, ErrPrecondition, now)
 		}
-		etag := fmt.Sprintf(`"%x"`, md5.Sum(content))
 		m.objects[key] = memoryObject{body: content, etag: etag, modified: now}
 		if !exists {
 			m.sorted = nil

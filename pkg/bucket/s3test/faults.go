@@ -9,7 +9,7 @@ import (
 
 // Fault makes chosen requests fail.
 type Fault struct {
-	Op    string // "get", "put", "delete", "list"; "" is any
+	Op    string // "get", "put", "delete", "list", or of an upload "create", "part", "complete", "abort"; "" is any
 	Key   string // exact key, for a listing the prefix; "" is any
 	After int    // so many matching requests pass first
 	Times int    // so many requests are hit: 0 is 1, Always is all

@@ -32,6 +32,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	case "list":
 		err = s.list(w, r)
+	case "create":
+		s.createUpload(w, r, key)
+	case "part":
+		err = s.uploadPart(w, r, key)
+	case "complete":
+		err = s.completeUpload(w, r, key)
+	case "abort":
+		s.abortUpload(w, r, key)
 	default:
 		writeError(w, http.StatusNotImplemented, "NotImplemented")
 	}

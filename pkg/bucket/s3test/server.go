@@ -2,10 +2,10 @@
 // run a real SDK client against real HTTP and break it where they like.
 //
 // It promises S3's answers to GetObject (the whole or one range), PutObject,
-// DeleteObject and ListObjectsV2 as this project sends them: exact keys in both
-// addressing styles, conditions, pagination by opaque tokens,
-// encoding-type=url, aws-chunked bodies, error documents with AWS's codes, and
-// a Date header from the memory's clock. Connections are pipes within the
+// DeleteObject, ListObjectsV2 and the four calls of a multipart upload as this
+// project sends them: exact keys in both addressing styles, conditions,
+// pagination by opaque tokens, encoding-type=url, aws-chunked bodies, error
+// documents with AWS's codes, and a Date header from the memory's clock. Connections are pipes within the
 // process: nothing leaves it, and a test may run in a testing/synctest bubble.
 //
 // It does not check signatures or checksums, keeps no metadata and no
@@ -17,6 +17,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,11 +44,13 @@ type Server struct {
 	mu       sync.Mutex
 	requests []Request
 	faults   []*Fault
+	uploads  map[string]*upload // by id
+	created  int                // uploads so far
 }
 
 // Request is one request as it arrived, retries of the SDK included.
 type Request struct {
-	Op     string // "get", "put", "delete", "list"; "" for anything else
+	Op     string // as in Fault; "" for what is not served
 	Key    string // the prefix for a listing
 	Header http.Header
 	Query  url.Values
@@ -57,7 +60,7 @@ type Request struct {
 func New(t testing.TB, memory *bucket.Memory) *Server {
 	t.Helper()
 	listener := newPipeListener()
-	s := &Server{memory: memory, transport: &http.Transport{DialContext: listener.dial}}
+	s := &Server{memory: memory, transport: &http.Transport{DialContext: listener.dial}, uploads: map[string]*upload{}}
 	server := &http.Server{Handler: s}
 	served := make(chan struct{})
 	go func() {
@@ -153,16 +156,20 @@ func (s *Server) operation(r *http.Request) (op, key string) {
 		return "list", query.Get("prefix")
 	}
 	query.Del("x-id") // the SDK's note of the operation's name
-	if key == "" || len(query) > 0 || r.Header.Get("X-Amz-Copy-Source") != "" {
+	if key == "" || r.Header.Get("X-Amz-Copy-Source") != "" {
 		return "", key
 	}
-	switch r.Method {
-	case http.MethodGet:
-		return "get", key
-	case http.MethodPut:
-		return "put", key
-	case http.MethodDelete:
-		return "delete", key
-	}
-	return "", key
+	return operations[r.Method+" "+strings.Join(slices.Sorted(maps.Keys(query)), " ")], key
+}
+
+// operations are the calls about an object by their method and the names of
+// their parameters.
+var operations = map[string]string{
+	"GET ":                    "get",
+	"PUT ":                    "put",
+	"DELETE ":                 "delete",
+	"POST uploads":            "create",
+	"PUT partNumber uploadId": "part",
+	"POST uploadId":           "complete",
+	"DELETE uploadId":         "abort",
 }
