@@ -31,7 +31,8 @@
 //   - S3: keys travel in hexadecimal, because kumo cleans paths ("//", a leading
 //     or trailing "/", "..") and lists control characters as broken XML; listings
 //     honour encoding-type=url; their times are UTC, where kumo writes local time
-//     and calls it UTC.
+//     and calls it UTC; the answers about multipart uploads name bucket and key as
+//     they were given. Ranges and parts themselves are kumo's.
 //   - Lambda Runtime API: each process polls under a name of its own
 //     ("process-3"), so a dead process is known to belong to an invocation; the
 //     gateway sees which request a process has taken and what it answered, gives
@@ -42,12 +43,15 @@
 //
 // # What this local AWS does not do
 //
-//   - S3 has buckets, PutObject, GetObject, HeadObject, DeleteObject and
-//     ListObjectsV2 without delimiter. Anything else (multipart, copy, versioning)
-//     is refused with NotImplemented, never guessed. DELETE ignores conditions.
+//   - S3 has buckets, PutObject, GetObject (with one range), HeadObject,
+//     DeleteObject, ListObjectsV2 without delimiter, and multipart uploads (create,
+//     part, complete, abort). Anything else (copy, versioning, lists of uploads) is
+//     refused with NotImplemented, never guessed. DELETE ignores conditions. Parts
+//     may be shorter than the 5 MiB that S3 demands of all but the last.
 //     No policy, no encryption and no checksum is enforced, and it never throttles.
-//     A listing sorts the whole bucket for each page (100,000 objects take some ten
-//     seconds).
+//     kumo reads a body under its lock, so a client that stalls in the middle of one
+//     holds up all others. A listing sorts the whole bucket for each page (100,000
+//     objects take some ten seconds).
 //   - Objects stay in memory until the process ends, also after Close.
 //     Do not set KUMO_DATA_DIR: kumo would write them to disk.
 //   - Lambda never refuses for want of concurrency: where AWS scales out, an

@@ -54,6 +54,8 @@ func (f *s3Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.pass(w, r, "/"+f.prefix+bucket)
 	case key != "" && len(query) == 0 && slices.Contains(objectMethods, r.Method):
 		f.pass(w, r, "/"+f.prefix+bucket+"/"+storedKey(key))
+	case key != "" && isUpload(r.Method, query):
+		f.upload(w, r, bucket, key, query)
 	default:
 		refuseS3(w, http.StatusNotImplemented, "NotImplemented", "The local S3 does not have this operation.")
 	}
@@ -91,13 +93,17 @@ func (f *s3Front) list(w http.ResponseWriter, r *http.Request, bucket string, as
 		if err != nil {
 			return fmt.Errorf("write the listing of %s: %w", bucket, err)
 		}
-		body = append([]byte(xml.Header), body...)
-		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		resp.ContentLength = int64(len(body))
-		resp.TransferEncoding = nil
-		resp.Body = io.NopCloser(strings.NewReader(string(body)))
+		setBody(resp, xml.Header+string(body))
 		return nil
 	}).ServeHTTP(w, r)
+}
+
+// setBody puts body in the place of the emulator's.
+func setBody(resp *http.Response, body string) {
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	resp.ContentLength = int64(len(body))
+	resp.TransferEncoding = nil
+	resp.Body = io.NopCloser(strings.NewReader(body))
 }
 
 // pageSize caps what is asked for, as S3 does; kumo returns as many as asked.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/lockstep-pipeline/lockstep/internal/local"
@@ -145,8 +146,18 @@ func TestOperationsThatTheLocalS3DoesNotHaveAreRefused(t *testing.T) {
 	client := stack.S3()
 	bucketName, key := aws.String("state"), aws.String("key")
 	for name, call := range map[string]func() error{
-		"multipart": func() error {
-			_, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: bucketName, Key: key})
+		"list of parts": func() error {
+			_, err := client.ListParts(t.Context(), &s3.ListPartsInput{Bucket: bucketName, Key: key, UploadId: aws.String("1")})
+			return err
+		},
+		"list of uploads": func() error {
+			_, err := client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: bucketName})
+			return err
+		},
+		"copy of a part": func() error {
+			_, err := client.UploadPartCopy(t.Context(), &s3.UploadPartCopyInput{
+				Bucket: bucketName, Key: key, UploadId: aws.String("1"), PartNumber: aws.Int32(1), CopySource: aws.String("state/other"),
+			})
 			return err
 		},
 		"copy": func() error {
@@ -193,6 +204,101 @@ func TestLargeObjectMakesTheRoundTrip(t *testing.T) {
 	if got := get(t, b, "big"); got != string(content) {
 		t.Errorf("%d bytes came back of %d, or others", len(got), len(content))
 	}
+}
+
+func TestRangesAreAnsweredAsS3Does(t *testing.T) {
+	stack := start(t, local.Config{})
+	put(t, newBucket(t, stack, "ranges"), "a", "0123456789")
+	put(t, newBucket(t, stack, "empty"), "a", "")
+	for _, test := range []struct {
+		bucket, asked string
+		status        int
+		contentRange  string
+		body          string // "" where it is an error document
+	}{
+		{"ranges", "bytes=2-4", 206, "bytes 2-4/10", "234"},
+		{"ranges", "bytes=7-", 206, "bytes 7-9/10", "789"},
+		{"ranges", "bytes=-2", 206, "bytes 8-9/10", "89"},
+		{"ranges", "bytes=8-99", 206, "bytes 8-9/10", "89"},
+		{"ranges", "bytes=10-", 416, "bytes */10", ""},
+		{"ranges", "bytes=10-12", 416, "bytes */10", ""},
+		{"ranges", "bytes=99999999999999999999-", 416, "bytes */10", ""},
+		{"empty", "bytes=0-", 416, "bytes */0", ""},
+		{"ranges", "lines=1-2", 200, "", "0123456789"},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, stack.Endpoint()+"/"+test.bucket+"/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Range", test.asked)
+		resp, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != test.status || resp.Header.Get("Content-Range") != test.contentRange || resp.Header.Get("Date") == "" {
+			t.Errorf("%s of %s: %s, Content-Range %q, %v", test.asked, test.bucket, resp.Status, resp.Header.Get("Content-Range"), err)
+		}
+		if test.status == 416 && !strings.Contains(string(body), "<Code>InvalidRange</Code>") || test.status != 416 && string(body) != test.body {
+			t.Errorf("%s of %s: %s", test.asked, test.bucket, body)
+		}
+	}
+}
+
+// An upload made call by call: what the answers name, and what is refused.
+func TestMultipartUploadsNameWhatTheyAreAbout(t *testing.T) {
+	stack := start(t, local.Config{})
+	b := newBucket(t, stack, "uploads")
+	client := stack.S3()
+	bucketName, key := aws.String("uploads"), aws.String("dir//a b.json")
+	begun, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: bucketName, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if aws.ToString(begun.Bucket) != *bucketName || aws.ToString(begun.Key) != *key || aws.ToString(begun.UploadId) == "" {
+		t.Errorf("begun %+v", begun)
+	}
+	var parts []types.CompletedPart
+	for number, content := range []string{"", strings.Repeat("one", 5<<20), "two"} {
+		if number == 0 {
+			continue
+		}
+		sent, err := client.UploadPart(t.Context(), &s3.UploadPartInput{
+			Bucket: bucketName, Key: key, UploadId: begun.UploadId, PartNumber: aws.Int32(int32(number)), Body: strings.NewReader(content),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, types.CompletedPart{PartNumber: aws.Int32(int32(number)), ETag: sent.ETag})
+	}
+	complete := func(upload *string, parts ...types.CompletedPart) (*s3.CompleteMultipartUploadOutput, error) {
+		return client.CompleteMultipartUpload(t.Context(), &s3.CompleteMultipartUploadInput{
+			Bucket: bucketName, Key: key, UploadId: upload, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
+		})
+	}
+	_, err = complete(begun.UploadId, parts[1], parts[0])
+	wantCode(t, "parts out of order", "InvalidPartOrder", err)
+	_, err = complete(begun.UploadId, types.CompletedPart{PartNumber: aws.Int32(1), ETag: parts[1].ETag})
+	wantCode(t, "another part", "InvalidPart", err)
+	_, err = complete(aws.String("nobody-began-this"), parts...)
+	wantCode(t, "another upload", "NoSuchUpload", err)
+	if _, err := b.Get(t.Context(), *key, bucket.Condition{}); !errors.Is(err, bucket.ErrNotFound) {
+		t.Errorf("before the end: %v", err)
+	}
+	ended, err := complete(begun.UploadId, parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if aws.ToString(ended.Bucket) != *bucketName || aws.ToString(ended.Key) != *key ||
+		!strings.HasSuffix(aws.ToString(ended.Location), "/uploads/dir//a%20b.json") || !strings.HasSuffix(aws.ToString(ended.ETag), `-2"`) {
+		t.Errorf("ended %+v", ended)
+	}
+	if got := get(t, b, *key); len(got) != 3*5<<20+3 || !strings.HasSuffix(got, "onetwo") {
+		t.Errorf("%d bytes came back", len(got))
+	}
+	_, err = complete(begun.UploadId, parts...)
+	wantCode(t, "the same upload again", "NoSuchUpload", err)
 }
 
 func TestClosedStackAnswersNobody(t *testing.T) {

@@ -21,6 +21,7 @@ type Store interface {
 	Get(ctx context.Context, key string, c bucket.Condition) (*bucket.Object, error)
 	GetRange(ctx context.Context, key string, c bucket.Condition, offset, length int64) (*bucket.Object, error)
 	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string, c bucket.Condition) (bucket.Written, error)
+	Upload(ctx context.Context, key string, body io.Reader, contentType string) (bucket.Written, error)
 	Delete(ctx context.Context, key string) error
 	List(ctx context.Context, o bucket.ListOptions) iter.Seq2[bucket.Page, error]
 }
@@ -37,7 +38,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		name  string
 		rules []rule
 	}{
-		{"objects", objects}, {"ranges", ranges}, {"conditions", conditions}, {"races", races}, {"listings", listings}, {"keys", keys},
+		{"objects", objects}, {"ranges", ranges}, {"uploads", uploads}, {"conditions", conditions}, {"races", races},
+		{"listings", listings}, {"keys", keys},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
