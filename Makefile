@@ -17,12 +17,13 @@ GOARCH_x86_64 := amd64
 FUNCTIONS := acquire discover process commit release
 FUZZTIME ?= 10s
 SOAK ?= 10m
+SCALE ?= 10000000
 
 # Binaries depend on the source alone: no paths, no symbols, no commit.
 BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint build clean fuzz bench interop
+.PHONY: help run test lint build clean fuzz bench interop soak scale
 
 help: ## list these commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
@@ -67,3 +68,6 @@ interop: ## run the contracts over S3 servers that others wrote (minutes; see do
 
 soak: ## hold the lock to its promises under faults and kills (SOAK=10m)
 	$(GO) test ./test/soak -count=1 -v -run Soak -soak $(SOAK) -timeout 30m
+
+scale: ## measure discovery and commits over ten million files (minutes; SCALE=10000000)
+	$(GO) test ./test/scale -count=1 -v -scale $(SCALE) -timeout 2h
