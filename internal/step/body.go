@@ -50,3 +50,12 @@ func (w wired) Get(ctx context.Context, key string, c bucket.Condition) (*bucket
 	object.Body = newWireBody(object.Body, object.Size)
 	return object, nil
 }
+
+func (w wired) GetRange(ctx context.Context, key string, c bucket.Condition, offset, length int64) (*bucket.Object, error) {
+	object, err := w.Store.GetRange(ctx, key, c, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	object.Body = newWireBody(object.Body, object.Size)
+	return object, nil
+}

@@ -32,20 +32,17 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 	if err != nil {
 		return DiscoverOutput{}, err
 	}
-	manifest, err := newManifestWriter(r.config.Batch)
-	if err != nil {
-		return DiscoverOutput{}, err
-	}
-	defer manifest.close()
 	if err := books.Fence(ctx, token); err != nil {
 		return DiscoverOutput{}, err
 	}
+	keys := keysOf(r.config, r.execution.Name, token)
+	manifest := startManifest(ctx, r.state, keys.manifest(), r.config.Batch)
+	defer manifest.abandon()
 	found, err := books.Discover(ctx, r.source, r.config.selection(), cutoff, manifest.add)
 	if err != nil {
 		return DiscoverOutput{}, fmt.Errorf("discover files below s3://%s/%s: %w", r.source.Name(), r.config.Source.Prefix, err)
 	}
-	keys := keysOf(r.config, r.execution.Name, token)
-	etag, err := manifest.publish(ctx, r.state, keys.manifest())
+	etag, err := manifest.publish()
 	if err != nil {
 		return DiscoverOutput{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
@@ -18,11 +17,12 @@ import (
 // Source: Step Functions quotas, "Maximum input or output size".
 const maxBatchBytes = 192 << 10
 
-// manifestWriter spools batches as one JSON array, an element a line, so that
-// a manifest of any length is never whole in memory.
+// manifestWriter uploads batches as one JSON array, an element a line, while
+// they are added, so that a manifest of any length is whole neither in memory
+// nor on disk. The object appears when publish has ended it, and not otherwise.
 type manifestWriter struct {
 	limits BatchSettings
-	spool  *os.File
+	pipe   *io.PipeWriter // to the upload
 	out    *bufio.Writer
 
 	batch      []ledger.Candidate // not written yet
@@ -32,20 +32,35 @@ type manifestWriter struct {
 	batches int
 	files   int64
 	bytes   int64
+
+	uploaded chan struct{} // closed when the upload has ended; then:
+	written  bucket.Written
+	err      error
 }
 
-func newManifestWriter(limits BatchSettings) (*manifestWriter, error) {
-	spool, err := os.CreateTemp("", "lockstep-manifest-*")
-	if err != nil {
-		return nil, fmt.Errorf("spool manifest: %w", err)
+// startManifest begins a manifest at key. The caller ends it with abandon,
+// also after publish.
+func startManifest(ctx context.Context, store Store, key string, limits BatchSettings) *manifestWriter {
+	reader, writer := io.Pipe()
+	w := &manifestWriter{
+		limits: limits, pipe: writer, out: bufio.NewWriterSize(writer, 64<<10), uploaded: make(chan struct{}),
 	}
-	return &manifestWriter{limits: limits, spool: spool, out: bufio.NewWriter(spool)}, nil
+	go func() {
+		defer close(w.uploaded)
+		w.written, w.err = store.Upload(ctx, key, reader, "application/json")
+		_ = reader.CloseWithError(w.err) // what add says when the upload has failed
+	}()
+	return w
 }
 
-func (w *manifestWriter) close() {
-	_ = w.spool.Close()
-	_ = os.Remove(w.spool.Name())
+// abandon ends an upload that was not published, so that nothing of it is
+// left. It returns when the upload has.
+func (w *manifestWriter) abandon() {
+	_ = w.pipe.CloseWithError(errAbandoned)
+	<-w.uploaded
 }
+
+var errAbandoned = errors.New("the discovery has failed")
 
 // add appends a file. One that failed before gets a batch of its own: should
 // it bring a whole call down, it takes no other file with it.
@@ -93,16 +108,16 @@ func (w *manifestWriter) write(files []ledger.Candidate) error {
 	}
 	w.batches++
 	if _, err := w.out.WriteString(separator); err != nil {
-		return fmt.Errorf("spool manifest: %w", err)
+		return fmt.Errorf("write manifest: %w", err)
 	}
 	if _, err := w.out.Write(encoded); err != nil {
-		return fmt.Errorf("spool manifest: %w", err)
+		return fmt.Errorf("write manifest: %w", err)
 	}
 	return nil
 }
 
-// publish ends the array and writes it to S3. It returns the object's ETag.
-func (w *manifestWriter) publish(ctx context.Context, store Store, key string) (etag string, err error) {
+// publish ends the array and its upload. It returns the object's ETag.
+func (w *manifestWriter) publish() (etag string, err error) {
 	if err := w.flush(); err != nil {
 		return "", err
 	}
@@ -111,19 +126,17 @@ func (w *manifestWriter) publish(ctx context.Context, store Store, key string) (
 		end = "[]\n"
 	}
 	if _, err := w.out.WriteString(end); err != nil {
-		return "", fmt.Errorf("spool manifest: %w", err)
-	}
-	if err := w.out.Flush(); err != nil {
-		return "", fmt.Errorf("spool manifest: %w", err)
-	}
-	if _, err := w.spool.Seek(0, io.SeekStart); err != nil {
-		return "", fmt.Errorf("spool manifest: %w", err)
-	}
-	written, err := store.Put(ctx, key, w.spool, "application/json", bucket.Condition{})
-	if err != nil {
 		return "", fmt.Errorf("write manifest: %w", err)
 	}
-	return written.ETag, nil
+	if err := w.out.Flush(); err != nil {
+		return "", fmt.Errorf("write manifest: %w", err)
+	}
+	_ = w.pipe.Close() // never fails
+	<-w.uploaded
+	if w.err != nil {
+		return "", fmt.Errorf("write manifest: %w", w.err)
+	}
+	return w.written.ETag, nil
 }
 
 // readManifest calls each for every batch of the manifest that Discover wrote.

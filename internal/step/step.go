@@ -29,7 +29,9 @@ import (
 type Store interface {
 	Name() string
 	Get(ctx context.Context, key string, c bucket.Condition) (*bucket.Object, error)
+	GetRange(ctx context.Context, key string, c bucket.Condition, offset, length int64) (*bucket.Object, error)
 	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string, c bucket.Condition) (bucket.Written, error)
+	Upload(ctx context.Context, key string, body io.Reader, contentType string) (bucket.Written, error)
 	Delete(ctx context.Context, key string) error
 	List(ctx context.Context, o bucket.ListOptions) iter.Seq2[bucket.Page, error]
 }
