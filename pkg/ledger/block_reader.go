@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -14,27 +15,42 @@ var errBlock = errors.New("its columns do not fit together")
 
 // blockReader reads the rows of one block after the other.
 type blockReader struct {
-	rows     int // of the block
-	left     int // not read yet
-	raw      []byte
-	column   [columns][]byte
-	sums     []byte
-	commits  []commitMark
-	key      []byte // of the row last read
-	scratch  []byte
-	unpacker *zstd.Decoder
+	*unpackers
+	rows    int // of the block
+	left    int // not read yet
+	raw     []byte
+	column  [columns][]byte
+	sums    []byte
+	commits []commitMark
+	key     []byte // of the row last read
+	scratch []byte
 }
 
-func newBlockReader() (*blockReader, error) {
-	unpacker, err := newUnpacker(maxBlockBytes)
+// unpackers decompress, for many readers at once, within bounds of what a block
+// and an index may come to.
+type unpackers struct {
+	block, index func() (*zstd.Decoder, error)
+}
+
+func newUnpackers() *unpackers {
+	unpacker := func(limit uint64) func() (*zstd.Decoder, error) {
+		return sync.OnceValues(func() (*zstd.Decoder, error) {
+			return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(limit))
+		})
+	}
+	return &unpackers{block: unpacker(maxBlockBytes), index: unpacker(maxIndexBytes)}
+}
+
+func unpack(unpacker func() (*zstd.Decoder, error), packed, into []byte) ([]byte, error) {
+	decoder, err := unpacker()
 	if err != nil {
 		return nil, err
 	}
-	return &blockReader{unpacker: unpacker}, nil
-}
-
-func newUnpacker(limit uint64) (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(limit))
+	raw, err := decoder.DecodeAll(packed, into)
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	return raw, nil
 }
 
 // load begins a block. It uses payload until the block is read.
@@ -45,9 +61,9 @@ func (b *blockReader) load(payload []byte) error {
 	if !ok1 || !ok2 || !ok3 || rows == 0 || rows > size || size > maxBlockBytes || packed > uint64(len(payload)) {
 		return errBlock
 	}
-	raw, err := b.unpacker.DecodeAll(payload[:packed], b.raw[:0])
+	raw, err := unpack(b.unpackers.block, payload[:packed], b.raw[:0])
 	if err != nil {
-		return fmt.Errorf("unpack: %w", err)
+		return err
 	}
 	if uint64(len(raw)) != size {
 		return errBlock

@@ -108,6 +108,7 @@ func (l *Ledger) commit(ctx context.Context, c Commit) (Committed, Head, error) 
 		h.Token = c.Token
 		h.Segments = append(h.Segments, segments...)
 		h.remember(committed.Commitment, l.limits.commits)
+		h.Marks = h.marksAfter(c, committed.Commitment, l.limits.marks)
 		return true, nil
 	})
 	if err != nil {

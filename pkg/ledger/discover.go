@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 )
 
 // Discovery says what a listing came to. Every listed file is in exactly one
@@ -23,201 +20,163 @@ type Discovery struct {
 	Left        int64            `json:"left"`      // for later runs, by MaxFiles or MaxBytes
 	LeftBytes   int64            `json:"leftBytes"` // of those
 	Gone        int64            `json:"gone"`      // keys of the ledger that were not listed
-	Upkeep      Upkeep           `json:"upkeep"`
+	// After is where the listing began, with Lexicographic; "" is the beginning.
+	After  string `json:"after,omitempty"`
+	Upkeep Upkeep `json:"upkeep"`
 }
 
 // Taken counts the files handed out.
-func (d Discovery) Taken() int64 { return d.New + d.Changed + d.Retried + d.Reprocessed }
+func (d *Discovery) Taken() int64 { return d.New + d.Changed + d.Retried + d.Reprocessed }
 
-// Upkeep is what a complete listing teaches the ledger about itself. It goes
-// into the commit of the same run.
+func (d *Discovery) count(taken due) {
+	d.Bytes += taken.Size
+	switch taken.kind {
+	case New:
+		d.New++
+	case Changed:
+		d.Changed++
+	case Retried:
+		d.Retried++
+	case Reprocessed:
+		d.Reprocessed++
+	}
+}
+
+// add counts a span, of which the others come in key order.
+func (d *Discovery) add(j *joined, mostGone int) {
+	d.Listed += j.listed
+	for reason, n := range j.skipped {
+		d.Skipped[reason] += n
+	}
+	d.Gone += j.gone
+	d.Upkeep.Dead += j.dead
+	d.Upkeep.Gone = append(d.Upkeep.Gone, j.names[:min(len(j.names), mostGone-len(d.Upkeep.Gone))]...)
+}
+
+// Upkeep is what a listing teaches the ledger about itself. It goes into the
+// commit of the same run.
 type Upkeep struct {
 	// Gone are the first 10,000 vanished keys; the next discovery finds the others.
 	Gone []string `json:"gone,omitempty"`
 	// Dead counts rows that newer rows override, and marks of vanished keys.
 	Dead int64 `json:"dead,omitempty"`
+	// Mark is how far the next listing may skip, with Lexicographic.
+	Mark *Mark `json:"mark,omitempty"`
 }
 
-// Discover lists the selection's prefix and calls take, in key order, for each
-// file that is new, modified, or to be retried. cutoff is the run's one time,
-// by the server's clock.
+// Discover lists the selection's prefix, in parallel where there is much to
+// list, and calls take for each file that is new, modified, or to be retried:
+// in key order, or the oldest first. cutoff is the run's one time, by the
+// server's clock.
 //
-// take is called while the listing is still going on. Nothing it was given may
-// be committed, or even processed, unless Discover returns nil: a listing that
-// broke off or lost its order is an error, as is a ledger that cannot be read.
-// An error of take ends the discovery with that error.
+// take is called once the listing is complete. A listing that broke off or
+// lost its order is an error, as is a ledger that cannot be read. An error of
+// take ends the discovery with that error. Nothing that take was given may be
+// committed, or even processed, unless Discover returns nil.
+//
+// It holds a page and a block of each overlapping segment for each of at most
+// 16 listings in memory, and up to 100,000 of the files that are due; of more
+// the rest waits in the directory for temporary files. When the server says
+// slow down, it lists less at a time; other errors of the listing end it.
 //
 // Call Fence first where an older run may still be about.
 func (l *Ledger) Discover(ctx context.Context, src Lister, sel Selection, cutoff time.Time, take func(Candidate) error) (Discovery, error) {
-	if err := sel.Validate(); err != nil {
-		return Discovery{}, fmt.Errorf("discover: %w", err)
-	}
-	if sel.MinAge > 0 && cutoff.IsZero() {
-		return Discovery{}, errors.New("discover: a MinAge needs a cutoff")
-	}
-	head, err := l.Head(ctx)
+	found, err := l.discover(ctx, src, sel, cutoff, discovery{
+		workers: l.limits.listings,
+		take:    func(d due) error { return take(d.Candidate) },
+	})
 	if err != nil {
 		return Discovery{}, fmt.Errorf("discover: %w", err)
 	}
-	d := discoverer{
-		selector: newSelector(sel), cutoff: cutoff, take: take, goneLimit: l.limits.gone,
-		found: Discovery{Skipped: map[Reason]int64{}},
-	}
-	d.rows = l.merge(head.Segments, d.prefix)
-	defer d.rows.close()
-	if err := d.run(ctx, src); err != nil {
-		return Discovery{}, fmt.Errorf("discover: %w", err)
-	}
-	return d.found, nil
+	return found, nil
 }
 
-// discoverer is one discovery: a merge-join of the listing with the ledger.
-type discoverer struct {
-	selector
-	cutoff    time.Time
-	take      func(Candidate) error
-	goneLimit int
-	rows      *mergedRows
-	row       *record // the next row of the ledger that was not joined yet
-	marks     int64   // rows that were marks of vanished keys
-	full      bool    // a limit was reached
-	found     Discovery
+// Verdict is what a discovery makes of one listed file.
+type Verdict struct {
+	File
+	// Kind is why the file is taken; zero if it is not.
+	Kind Kind
+	// Reason is why it is not taken; "" if it is.
+	Reason Reason
+	// Row is what the ledger knows of the key, at whatever version; nil for nothing.
+	Row *Row
 }
 
-func (d *discoverer) run(ctx context.Context, src Lister) error {
-	if err := d.nextRow(ctx); err != nil {
-		return err
-	}
-	if err := d.list(ctx, src); err != nil {
-		return err
-	}
-	for d.row != nil {
-		if err := d.vanished(ctx); err != nil {
-			return err
-		}
-	}
-	d.found.Upkeep.Dead = d.rows.read - d.rows.kept + d.marks
-	return nil
-}
-
-// list trusts no lister: the order and the end of the listing are checked
-// here, whatever the implementation does.
-func (d *discoverer) list(ctx context.Context, src Lister) error {
-	last, listed := "", false
-	for page, err := range src.List(ctx, bucket.ListOptions{Prefix: d.prefix}) {
-		if err != nil {
-			return fmt.Errorf("the listing broke off after %d files: %w", d.found.Listed, err)
-		}
-		for i := range page.Entries {
-			e := &page.Entries[i]
-			if listed && e.Key <= last {
-				return fmt.Errorf("%w: key %q came after %q", bucket.ErrListing, e.Key, last)
+// Plan tells what Discover would make of every listed file, by calling each
+// once for every one of them: the skipped ones in key order, while the listing
+// goes on; then the others. It lists one page after the other.
+func (l *Ledger) Plan(ctx context.Context, src Lister, sel Selection, cutoff time.Time, each func(Verdict) error) (Discovery, error) {
+	var failed error
+	found, err := l.discover(ctx, src, sel, cutoff, discovery{
+		workers: 1,
+		take:    func(d due) error { return each(verdict(d, "", nil)) },
+		leave: func(d due) {
+			if failed == nil {
+				failed = each(verdict(d, LeftForLater, nil))
 			}
-			if e.Key == "" || !strings.HasPrefix(e.Key, d.prefix) {
-				return fmt.Errorf("%w: key %q is not below %q", bucket.ErrListing, e.Key, d.prefix)
-			}
-			last, listed = e.Key, true
-			if err := d.join(ctx, e); err != nil {
-				return err
-			}
-		}
-		if page.Last {
-			return ctx.Err()
-		}
+		},
+		skipped: each,
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return Discovery{}, fmt.Errorf("plan: %w", err)
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: it stopped after %d files without a last page", bucket.ErrListing, d.found.Listed)
+	return found, nil
 }
 
-// join brings a listed file together with its row, if it has one.
-func (d *discoverer) join(ctx context.Context, e *bucket.Entry) error {
-	for d.row != nil && string(d.row.key) < e.Key {
-		if err := d.vanished(ctx); err != nil {
-			return err
-		}
-	}
-	d.found.Listed++
-	if d.row == nil || string(d.row.key) != e.Key {
-		return d.decide(e, nil)
-	}
-	if err := d.decide(e, d.row); err != nil {
-		return err
-	}
-	return d.nextRow(ctx)
-}
-
-// vanished passes over a row whose key was not listed. Whether it was selected
-// does not matter: the listing is of the whole prefix.
-func (d *discoverer) vanished(ctx context.Context) error {
-	d.found.Gone++
-	if len(d.found.Upkeep.Gone) < d.goneLimit {
-		d.found.Upkeep.Gone = append(d.found.Upkeep.Gone, string(d.row.key))
-	}
-	return d.nextRow(ctx)
-}
-
-// nextRow moves on to the next row that is not a mark.
-func (d *discoverer) nextRow(ctx context.Context) (err error) {
-	for {
-		d.row, err = d.rows.next(ctx)
-		if err != nil || d.row == nil || d.row.outcome != gone {
-			return err
-		}
-		d.marks++
-	}
-}
-
-// decide counts a file, and takes it if it is to be processed now.
-func (d *discoverer) decide(e *bucket.Entry, row *record) error {
-	if reason := d.outside(e); reason != "" {
-		d.found.Skipped[reason]++
-		return nil
-	}
-	c := Candidate{File: File{Key: e.Key, ETag: e.ETag, Size: e.Size, LastModified: e.LastModified}}
-	count, reason := d.standing(&c, row)
-	if reason == "" {
-		reason = d.deferred(e, d.cutoff)
-	}
+func verdict(d due, reason Reason, row *record) Verdict {
+	v := Verdict{File: d.File, Kind: d.kind, Reason: reason}
 	if reason != "" {
-		d.found.Skipped[reason]++
-		return nil
+		v.Kind = 0
 	}
-	if d.full = d.full || !d.fits(e.Size); d.full {
-		d.found.Left++
-		d.found.LeftBytes += e.Size
-		return nil
+	if row != nil {
+		known := row.row()
+		v.Row = &known
 	}
-	*count++
-	d.found.Bytes += e.Size
-	if err := d.take(c); err != nil {
-		return fmt.Errorf("take %q: %w", e.Key, err)
-	}
-	return nil
+	return v
 }
 
-// standing compares a file with its row: under what it counts if it is taken,
-// or why it is not.
-func (d *discoverer) standing(c *Candidate, row *record) (count *int64, skip Reason) {
-	switch {
-	case row == nil:
-		return &d.found.New, ""
-	case row.size != c.Size || row.tag != parseTag(c.ETag):
-		return &d.found.Changed, ""
-	case row.outcome == Failed:
-		c.Attempts = row.attempts
-		return &d.found.Retried, ""
-	case d.Reprocess:
-		return &d.found.Reprocessed, ""
-	case row.outcome == Done:
-		return nil, SkipDone
-	}
-	return nil, SkipQuarantined
+// discovery is who wants to know what of a discovery.
+type discovery struct {
+	workers int
+	take    func(due) error
+	leave   func(due)           // may be nil
+	skipped func(Verdict) error // may be nil
 }
 
-func (d *discoverer) fits(size int64) bool {
-	taken := d.found.Taken()
-	return (d.MaxFiles == 0 || taken < int64(d.MaxFiles)) &&
-		(d.MaxBytes == 0 || taken == 0 || size <= d.MaxBytes-d.found.Bytes)
+func (l *Ledger) discover(ctx context.Context, src Lister, sel Selection, cutoff time.Time, d discovery) (Discovery, error) {
+	if err := sel.Validate(); err != nil {
+		return Discovery{}, err
+	}
+	if cutoff.IsZero() && sel.needsCutoff() {
+		return Discovery{}, errors.New("a selection with MinAge, Backoff or Lexicographic needs a cutoff")
+	}
+	head, err := l.Head(ctx)
+	if err != nil {
+		return Discovery{}, err
+	}
+	chosen := l.newChoice(ctx, sel, d.leave)
+	defer chosen.files.close()
+	s := survey{
+		ledger: l, selector: newSelector(sel), head: head, src: src, cutoff: cutoff, indexes: l.newIndexes(),
+		found: chosen.files.add, skipped: d.skipped, workers: d.workers,
+	}
+	found := Discovery{Skipped: map[Reason]int64{}, After: head.startAfter(sel, cutoff)}
+	spans, err := s.run(ctx, found.After)
+	if err != nil {
+		return Discovery{}, err
+	}
+	for i := range spans {
+		found.add(&spans[i], l.limits.gone)
+	}
+	found.Upkeep.Mark = newMark(sel, cutoff, found.After, spans)
+	if found.After != "" {
+		found.Upkeep.Dead = 0 // it was not counted in all of the ledger
+	}
+	err = chosen.each(&found, func(f due) error {
+		if err := d.take(f); err != nil {
+			return fmt.Errorf("take %q: %w", f.Key, err)
+		}
+		return ctx.Err()
+	})
+	return found, err
 }

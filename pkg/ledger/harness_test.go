@@ -208,9 +208,10 @@ type listing struct {
 	err   error
 }
 
-func (l listing) List(context.Context, bucket.ListOptions) iter.Seq2[bucket.Page, error] {
+func (l listing) List(_ context.Context, o bucket.ListOptions) iter.Seq2[bucket.Page, error] {
 	return func(yield func(bucket.Page, error) bool) {
 		for _, page := range l.pages {
+			page.Entries = slices.DeleteFunc(slices.Clone(page.Entries), func(e bucket.Entry) bool { return o.StartAfter != "" && e.Key <= o.StartAfter })
 			if !yield(page, nil) {
 				return
 			}

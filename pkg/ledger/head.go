@@ -25,6 +25,8 @@ type Head struct {
 	// Retired are segments that were merged into others and wait for the last
 	// readers of an older head.
 	Retired []Retired `json:"retired"`
+	// Marks are nil unless keys come in order (Selection.Lexicographic).
+	Marks *Marks `json:"marks,omitempty"`
 }
 
 // Segment describes one immutable segment.

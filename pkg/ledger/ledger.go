@@ -41,6 +41,7 @@ import (
 // must not be retried underneath; bucket.Bucket is such a store.
 type Store interface {
 	Get(ctx context.Context, key string, c bucket.Condition) (*bucket.Object, error)
+	GetRange(ctx context.Context, key string, c bucket.Condition, offset, length int64) (*bucket.Object, error)
 	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string, c bucket.Condition) (bucket.Written, error)
 	Delete(ctx context.Context, key string) error
 	Lister
@@ -58,6 +59,7 @@ type Ledger struct {
 	store  Store
 	prefix string
 	limits limits
+	*unpackers
 	// wait pauses between two attempts at the head.
 	wait func(ctx context.Context, attempt int) error
 }
@@ -71,7 +73,16 @@ type limits struct {
 	segmentBytes int64 // bytes after which a merge begins its next segment
 	gone         int   // vanished keys one discovery reports at most
 	commits      int   // commits the head remembers
-	attempts     int   // tries at swapping the head
+	attempts     int   // tries at swapping the head, and at a listing that is told to slow down
+	marks        int   // watermarks the head remembers
+
+	wholeBytes int64 // a segment up to this is read whole
+	tailBytes  int64 // read of a larger one to find its index
+	fetchBytes int64 // of blocks read at a time, unless one block has more
+	listings   int   // listed at a time
+	spanRows   int64 // rows of the ledger that make a span of its own
+	splitAfter int   // pages of a span between two tries to split it
+	heldFiles  int   // files that a bounded choice keeps in memory; a larger one sorts on disk
 }
 
 func defaultLimits() limits {
@@ -83,6 +94,14 @@ func defaultLimits() limits {
 		gone:         10_000,
 		commits:      100,
 		attempts:     10,
+		marks:        200,
+		wholeBytes:   256 << 10,
+		tailBytes:    64 << 10,
+		fetchBytes:   256 << 10,
+		listings:     16,
+		spanRows:     50_000,
+		splitAfter:   2,
+		heldFiles:    100_000,
 	}
 }
 
@@ -96,7 +115,7 @@ func Open(store Store, prefix string) (*Ledger, error) {
 	if strings.Trim(prefix, "/") == "" {
 		return nil, errors.New("open ledger: the prefix is empty; give the ledger a folder of its own, such as \"state/ledger\"")
 	}
-	return &Ledger{store: store, prefix: folder(prefix), limits: defaultLimits(), wait: backoff}, nil
+	return &Ledger{store: store, prefix: folder(prefix), limits: defaultLimits(), unpackers: newUnpackers(), wait: backoff}, nil
 }
 
 // backoff waits 50 ms, doubling up to 3 s, half of it at random.

@@ -96,7 +96,7 @@ func (l *Ledger) mergeRange(ctx context.Context, head Head, from, to int, token 
 // rewrite merges the inputs into new segments. A mark of a vanished key is
 // kept while an older segment may still hold the key.
 func (l *Ledger) rewrite(ctx context.Context, inputs, older []Segment, generation int64) ([]Segment, error) {
-	rows := l.merge(inputs, "")
+	rows := l.merge(inputs)
 	defer rows.close()
 	out := segmentsWriter{ledger: l, generation: generation}
 	for {

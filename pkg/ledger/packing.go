@@ -3,9 +3,10 @@ package ledger
 import (
 	"encoding/binary"
 	"errors"
+	"time"
 )
 
-// A sorter's temporary file holds records in this form. It does
+// A sorter's temporary file holds files and records in this form. It does
 // not outlive the process that wrote it, and so has no version.
 
 var errPacking = errors.New("the temporary file of a sort is damaged")
@@ -59,4 +60,33 @@ func unpackRecord(b []byte) (record, error) {
 	r.outcome = Outcome(u.bytes())
 	r.attempts = int(u.number())
 	return r, u.err
+}
+func packDue(d due) []byte {
+	b := make([]byte, 0, len(d.Key)+96)
+	b = append(b, byte(d.kind))
+	b = packText(b, d.Key)
+	b = packText(b, d.ETag)
+	b = binary.AppendUvarint(b, uint64(d.Size))
+	b = binary.AppendUvarint(b, uint64(d.Attempts))
+	if d.LastModified.IsZero() {
+		return b
+	}
+	b = binary.AppendVarint(b, d.LastModified.Unix())
+	return binary.AppendUvarint(b, uint64(d.LastModified.Nanosecond()))
+}
+
+func unpackDue(b []byte) (due, error) {
+	if len(b) == 0 {
+		return due{}, errPacking
+	}
+	u := unpacking{left: b[1:]}
+	d := due{kind: Kind(b[0])}
+	d.Key, d.ETag = string(u.bytes()), string(u.bytes())
+	d.Size, d.Attempts = int64(u.number()), int(u.number())
+	if len(u.left) > 0 && u.err == nil {
+		seconds, n := binary.Varint(u.left)
+		u.left = u.left[max(n, 0):]
+		d.LastModified = time.Unix(seconds, int64(u.number())).UTC()
+	}
+	return d, u.err
 }

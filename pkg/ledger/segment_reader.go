@@ -24,12 +24,8 @@ type segmentReader struct {
 }
 
 // newSegmentReader reads from src, naming errors after name.
-func newSegmentReader(src io.Reader, name string) (*segmentReader, error) {
-	block, err := newBlockReader()
-	if err != nil {
-		return nil, err
-	}
-	return &segmentReader{name: name, src: bufio.NewReaderSize(src, 64<<10), block: block}, nil
+func newSegmentReader(src io.Reader, name string, u *unpackers) *segmentReader {
+	return &segmentReader{name: name, src: bufio.NewReaderSize(src, 64<<10), block: &blockReader{unpackers: u}}
 }
 
 // next reads one row into r, and returns false after the last one: by then the
@@ -140,12 +136,7 @@ func (s *segmentReader) checkIndex() error {
 	if !ok || size > maxIndexBytes {
 		return s.damaged("its index claims %d bytes", size)
 	}
-	unpacker, err := newUnpacker(maxIndexBytes)
-	if err != nil {
-		return err
-	}
-	defer unpacker.Close()
-	raw, err := unpacker.DecodeAll(packed, nil)
+	raw, err := unpack(s.block.index, packed, nil)
 	if err != nil {
 		return s.damaged("unpack its index: %v", err)
 	}
@@ -195,5 +186,3 @@ func (s *segmentReader) read(b []byte) error {
 func (s *segmentReader) damaged(format string, args ...any) error {
 	return &DamagedError{Object: s.name, Reason: fmt.Sprintf(format, args...)}
 }
-
-func (s *segmentReader) close() { s.block.unpacker.Close() }

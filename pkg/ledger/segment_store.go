@@ -84,13 +84,12 @@ func contentName(body []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// openSegment begins to read a segment that the head describes.
-func (l *Ledger) openSegment(ctx context.Context, s Segment) (*openSegment, error) {
+// getSegment opens the object of a segment that the head describes.
+func (l *Ledger) getSegment(ctx context.Context, s Segment) (*bucket.Object, error) {
 	key := l.prefix + s.Name
 	object, err := l.store.Get(ctx, key, bucket.Condition{})
 	if errors.Is(err, bucket.ErrNotFound) {
-		return nil, &DamagedError{Object: key, Reason: "the head names it and it is not there (a reader that took longer than " +
-			readerGrace.String() + " may see this: start it again)"}
+		return nil, missingSegment(key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read segment: %w", err)
@@ -99,11 +98,21 @@ func (l *Ledger) openSegment(ctx context.Context, s Segment) (*openSegment, erro
 		object.Body.Close()
 		return nil, &DamagedError{Object: key, Reason: fmt.Sprintf("it has %d bytes, the head says %d", object.Size, s.Bytes)}
 	}
-	reader, err := newSegmentReader(cutReader{object.Body}, key)
+	return object, nil
+}
+
+func missingSegment(key string) error {
+	return &DamagedError{Object: key, Reason: "the head names it and it is not there (a reader that took longer than " +
+		readerGrace.String() + " may see this: start it again)"}
+}
+
+// openSegment begins to read a segment from its beginning.
+func (l *Ledger) openSegment(ctx context.Context, s Segment) (*openSegment, error) {
+	object, err := l.getSegment(ctx, s)
 	if err != nil {
-		object.Body.Close()
 		return nil, err
 	}
+	reader := newSegmentReader(cutReader{object.Body}, l.prefix+s.Name, l.unpackers)
 	return &openSegment{segmentReader: reader, described: s, body: object.Body}, nil
 }
 
@@ -144,7 +153,4 @@ func (o *openSegment) next(r *record) (bool, error) {
 	return more, nil
 }
 
-func (o *openSegment) close() {
-	o.segmentReader.close()
-	o.body.Close()
-}
+func (o *openSegment) close() { o.body.Close() }

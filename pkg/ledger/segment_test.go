@@ -43,11 +43,7 @@ func encode(t testing.TB, blockRows int, rows ...Row) []byte {
 
 // decode reads a segment to its end.
 func decode(src io.Reader) ([]Row, error) {
-	s, err := newSegmentReader(src, "the segment")
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
+	s := newSegmentReader(src, "the segment", newUnpackers())
 	var rows []Row
 	for {
 		var r record
@@ -192,11 +188,7 @@ func TestBlockThatDoesNotAddUpIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBlockReader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.unpacker.Close()
+	b := &blockReader{unpackers: newUnpackers()}
 	build := func(rows, size int, sums ...byte) []byte {
 		for _, key := range []string{"a", "b"} {
 			if err := w.add(&record{key: []byte(key), tag: parseTag(md5Tag(1)), outcome: Done}); err != nil {
@@ -209,7 +201,7 @@ func TestBlockThatDoesNotAddUpIsRefused(t *testing.T) {
 		return append(payload, sums...)
 	}
 	read := func(payload []byte) error {
-		*b = blockReader{unpacker: b.unpacker}
+		*b = blockReader{unpackers: b.unpackers}
 		if err := b.load(payload); err != nil {
 			return err
 		}
@@ -341,7 +333,7 @@ func FuzzBlock(f *testing.F) {
 		}
 	}
 	payload := w.finish()
-	u, err := newUnpacker(maxBlockBytes)
+	u, err := newUnpackers().block()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -354,11 +346,7 @@ func FuzzBlock(f *testing.F) {
 	}
 	f.Add(uint16(len(sampleRows())), raw, rest[packed:])
 	f.Fuzz(func(t *testing.T, rows uint16, raw, sums []byte) {
-		b, err := newBlockReader()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.unpacker.Close()
+		b := &blockReader{unpackers: newUnpackers()}
 		packed := w.packer.EncodeAll(raw, nil)
 		payload := appendUvarints(nil, uint64(rows), uint64(len(raw)), uint64(len(packed)))
 		if b.load(slices.Concat(payload, packed, sums)) != nil {

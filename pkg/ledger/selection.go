@@ -34,14 +34,29 @@ type Selection struct {
 	// MinAge leaves a file to a later run while it is younger than this at the
 	// cutoff. With 0, LastModified and cutoff are not looked at.
 	MinAge time.Duration
-	// MaxFiles and MaxBytes end the taking, in key order: after the first file
-	// that does not fit, all are left for later runs. 0 is no limit. A first
-	// file is taken even if it is larger than MaxBytes, or it would never be.
+	// MaxFiles and MaxBytes end the taking: after the first file that does not
+	// fit, all are left for later runs. 0 is no limit. A first file is taken even
+	// if it is larger than MaxBytes, or it would never be.
 	MaxFiles int
 	MaxBytes int64
+	// OldestFirst takes files in the order of LastModified, those of one time in
+	// key order; otherwise all are taken in key order.
+	OldestFirst bool
+	// Backoff keeps a version that failed from the runs whose cutoff is less than
+	// this after that of the run that failed it: twice as long after its second
+	// failure, and so on, up to a day. With 0 the next run takes it.
+	Backoff time.Duration
 	// Reprocess takes files again whatever the ledger says, done or
 	// quarantined, with their attempts counted from zero.
 	Reprocess bool
+	// Lexicographic says that keys are written in the order of their names, more
+	// or less: a key that appears at some time sorts behind every key that was
+	// there LookBack earlier. Discovery then lists only what is behind the files
+	// that are settled, at a cost of what is new. What breaks the promise (a late
+	// key, an old one overwritten or deleted) is found by a listing of everything,
+	// which the first run makes whose cutoff is Reconcile after that of the last.
+	Lexicographic       bool
+	LookBack, Reconcile time.Duration
 }
 
 // Validate returns a *SelectionError for a selection that is malformed or can
@@ -77,7 +92,8 @@ func (s Selection) Validate() error {
 		value int64
 	}{
 		{"MinSize", s.MinSize}, {"MaxSize", s.MaxSize}, {"MaxFiles", int64(s.MaxFiles)},
-		{"MaxBytes", s.MaxBytes}, {"MinAge", int64(s.MinAge)},
+		{"MaxBytes", s.MaxBytes}, {"MinAge", int64(s.MinAge)}, {"Backoff", int64(s.Backoff)},
+		{"LookBack", int64(s.LookBack)}, {"Reconcile", int64(s.Reconcile)},
 	} {
 		if n.value < 0 {
 			return wrong(n.field, "it is negative")
@@ -89,8 +105,13 @@ func (s Selection) Validate() error {
 	if !s.Since.IsZero() && !s.Until.IsZero() && !s.Since.Before(s.Until) {
 		return wrong("Since", "%s is not before Until, %s, so nothing could be taken", s.Since.Format(time.RFC3339), s.Until.Format(time.RFC3339))
 	}
+	if s.Lexicographic && s.Reprocess {
+		return wrong("Reprocess", "it cannot go with Lexicographic, which does not list what is done")
+	}
 	return nil
 }
+
+func (s Selection) needsCutoff() bool { return s.MinAge > 0 || s.Backoff > 0 || s.Lexicographic }
 
 // Reason is why a listed file was not taken.
 type Reason string
@@ -109,6 +130,11 @@ const (
 	SkipQuarantined    Reason = "quarantined" // this version failed too often
 	DeferArchived      Reason = "archived"    // in a class that must be restored first; taken once it is
 	DeferTooYoung      Reason = "tooYoung"    // younger than MinAge; taken once it is not
+	DeferBackoff       Reason = "backoff"     // failed lately; taken once its Backoff is over
+
+	// LeftForLater is a Verdict on a file that is due and beyond MaxFiles or
+	// MaxBytes. A Discovery counts these as Left.
+	LeftForLater Reason = "left"
 )
 
 // selector is a selection made ready for many files.
@@ -156,12 +182,28 @@ func (s *selector) outside(e *bucket.Entry) Reason {
 }
 
 // deferred returns why a file that should be processed cannot be yet, or "".
-func (s *selector) deferred(e *bucket.Entry, cutoff time.Time) Reason {
+func (s *selector) deferred(e *bucket.Entry, row *record, kind Kind, cutoff time.Time) Reason {
 	switch {
 	case e.StorageClass == "GLACIER" || e.StorageClass == "DEEP_ARCHIVE":
 		return DeferArchived
 	case s.MinAge > 0 && e.LastModified.After(cutoff.Add(-s.MinAge)):
 		return DeferTooYoung
+	case kind == Retried && s.Backoff > 0 && cutoff.Unix() < row.commit.at+int64(s.backoff(row.attempts)/time.Second):
+		return DeferBackoff
 	}
 	return ""
+}
+
+const maxBackoff = 24 * time.Hour
+
+// backoff is the pause after so many failed attempts.
+func (s *selector) backoff(attempts int) time.Duration {
+	pause := s.Backoff
+	for range attempts - 1 {
+		if pause >= maxBackoff {
+			break
+		}
+		pause *= 2
+	}
+	return min(pause, max(maxBackoff, s.Backoff))
 }

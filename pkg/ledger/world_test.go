@@ -105,7 +105,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.ledger = openLedger(t, w.state)
 	w.ledger.limits = limits{
 		blockRows: 1 + w.random.IntN(5), mergeCount: 2 + w.random.IntN(3), mergeBytes: 300 + w.random.Int64N(3000),
-		segmentBytes: 200 + w.random.Int64N(800), gone: 1 + w.random.IntN(5), commits: 3, attempts: 4,
+		segmentBytes: 200 + w.random.Int64N(800), gone: 1 + w.random.IntN(5), commits: 3, attempts: 4, marks: 2 + w.random.IntN(4),
+		wholeBytes: w.random.Int64N(600), tailBytes: 60 + w.random.Int64N(200), fetchBytes: w.random.Int64N(300),
+		listings: 1, // one after the other, so that a seed is always the same world
+		spanRows: 1 + w.random.Int64N(20), splitAfter: 2, heldFiles: w.random.IntN(3),
 	}
 	return w
 }
@@ -179,7 +182,7 @@ func (w *world) selection() Selection {
 // as it is when it is asked for.
 func (w *world) List(_ context.Context, o bucket.ListOptions) iter.Seq2[bucket.Page, error] {
 	return func(yield func(bucket.Page, error) bool) {
-		after := ""
+		after := o.StartAfter
 		for {
 			if !w.quiet && w.chance(2) {
 				yield(bucket.Page{}, errors.New("503 SlowDown"))

@@ -1,0 +1,122 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Marks are what the head remembers for selections whose keys come in order
+// (Selection.Lexicographic). They are of the one selection that was committed
+// last; another one lists everything.
+type Marks struct {
+	// Selection identifies what the marks hold for.
+	Selection string `json:"selection"`
+	// Reconciled is the cutoff of the last listing of everything.
+	Reconciled time.Time `json:"reconciled"`
+	// Settled are in the order of their times.
+	Settled []Settled `json:"settled"`
+}
+
+// Settled: at this cutoff every key up to Key was settled. It had been
+// processed, was in quarantine, or was none of the selection's.
+type Settled struct {
+	Key string    `json:"key"`
+	At  time.Time `json:"at"`
+}
+
+// Mark is what one discovery adds to the marks.
+type Mark struct {
+	Selection string    `json:"selection"`
+	After     string    `json:"after"` // where the listing began
+	Key       string    `json:"key"`   // settled up to here
+	At        time.Time `json:"at"`
+	Whole     bool      `json:"whole"` // everything was listed
+}
+
+// identity is the same for selections that settle the same files.
+func (s Selection) identity() string {
+	body, err := json.Marshal([]any{folder(s.Prefix), s.Include, s.Exclude, s.ExcludePrefixes, s.MinSize, s.MaxSize, s.Since, s.Until})
+	if err != nil {
+		panic(err) // strings, numbers and times that Validate let pass
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:8])
+}
+
+// marksAfter are the marks after a commit. One of another selection that leaves
+// files to be retried ends them: these files may be anywhere.
+func (h Head) marksAfter(c Commit, sum Commitment, most int) *Marks {
+	switch {
+	case c.Upkeep.Mark != nil:
+		return h.Marks.add(*c.Upkeep.Mark, most)
+	case sum.Failed > 0:
+		return nil
+	}
+	return h.Marks
+}
+
+// startAfter is the key behind which a listing may begin, or "" for everything.
+func (h Head) startAfter(sel Selection, cutoff time.Time) (after string) {
+	m := h.Marks
+	if !sel.Lexicographic || m == nil || m.Selection != sel.identity() || cutoff.Sub(m.Reconciled) >= sel.Reconcile {
+		return ""
+	}
+	for _, settled := range m.Settled {
+		if cutoff.Sub(settled.At) >= sel.LookBack {
+			after = settled.Key
+		}
+	}
+	return after
+}
+
+// newMark is what the spans of a listing, in key order, teach about how far
+// everything is settled. It is nil unless the selection is lexicographic.
+func newMark(sel Selection, cutoff time.Time, after string, spans []joined) *Mark {
+	if !sel.Lexicographic {
+		return nil
+	}
+	mark := Mark{Selection: sel.identity(), After: after, Key: after, At: cutoff, Whole: after == ""}
+	for i := range spans {
+		mark.Key = max(mark.Key, spans[i].settled)
+		if spans[i].open {
+			break
+		}
+	}
+	return &mark
+}
+
+// add returns the marks with one more. It leaves out those before the one that
+// the listing began at, since time only goes on, and of more than most every
+// second one, which at worst lists more.
+func (m *Marks) add(mark Mark, most int) *Marks {
+	next := Marks{Selection: mark.Selection}
+	if m != nil && m.Selection == mark.Selection {
+		next.Reconciled = m.Reconciled
+		next.Settled = slices.Clone(m.Settled)
+	}
+	if mark.Whole {
+		next.Reconciled = mark.At
+	}
+	for i, settled := range slices.Backward(next.Settled) {
+		if settled.Key == mark.After {
+			next.Settled = next.Settled[i:]
+			break
+		}
+	}
+	if mark.Key != "" {
+		next.Settled = append(next.Settled, Settled{Key: mark.Key, At: mark.At})
+	}
+	if n := len(next.Settled); n > most {
+		thin := next.Settled[:0:0]
+		for i, settled := range next.Settled {
+			if i%2 == 0 || i == n-1 {
+				thin = append(thin, settled)
+			}
+		}
+		next.Settled = thin
+	}
+	return &next
+}
