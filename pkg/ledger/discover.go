@@ -168,7 +168,7 @@ func (l *Ledger) discover(ctx context.Context, src Lister, sel Selection, cutoff
 	for i := range spans {
 		found.add(&spans[i], l.limits.gone)
 	}
-	found.Upkeep.Mark = newMark(sel, cutoff, found.After, spans)
+	found.Upkeep.Mark = head.newMark(sel, cutoff, found.After, spans)
 	if found.After != "" {
 		found.Upkeep.Dead = 0 // it was not counted in all of the ledger
 	}

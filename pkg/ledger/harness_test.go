@@ -103,8 +103,14 @@ func (b *bench) run(sel Selection, failing ...string) []string {
 
 func (b *bench) commit(taken []Candidate, upkeep Upkeep, failing ...string) Committed {
 	b.t.Helper()
+	return b.commitWith(Commit{}, taken, upkeep, failing...)
+}
+
+func (b *bench) commitWith(c Commit, taken []Candidate, upkeep Upkeep, failing ...string) Committed {
+	b.t.Helper()
 	b.runs++
-	c := Commit{Run: fmt.Sprint("run-", b.runs), Token: b.runs, At: b.clock.now(), Rows: EachRow(outcomes(taken, failing...)), Upkeep: upkeep}
+	c.Run, c.Token, c.At = fmt.Sprint("run-", b.runs), b.runs, b.clock.now()
+	c.Rows, c.Upkeep = EachRow(outcomes(taken, failing...)), upkeep
 	committed, err := b.ledger.Commit(b.t.Context(), c)
 	if err == nil {
 		err = committed.MergeErr

@@ -31,7 +31,7 @@ type Settled struct {
 type Mark struct {
 	Selection string    `json:"selection"`
 	After     string    `json:"after"` // where the listing began
-	Key       string    `json:"key"`   // settled up to here
+	Key       string    `json:"key"`   // settled up to here; "" adds no mark
 	At        time.Time `json:"at"`
 	Whole     bool      `json:"whole"` // everything was listed
 }
@@ -72,13 +72,22 @@ func (h Head) startAfter(sel Selection, cutoff time.Time) (after string) {
 	return after
 }
 
+// marksALookBack is how many marks there are for the time of one look-back: a
+// listing begins by so much of it earlier than it might.
+const marksALookBack = 100
+
 // newMark is what the spans of a listing, in key order, teach about how far
 // everything is settled. It is nil unless the selection is lexicographic.
-func newMark(sel Selection, cutoff time.Time, after string, spans []joined) *Mark {
+func (h Head) newMark(sel Selection, cutoff time.Time, after string, spans []joined) *Mark {
 	if !sel.Lexicographic {
 		return nil
 	}
-	mark := Mark{Selection: sel.identity(), After: after, Key: after, At: cutoff, Whole: after == ""}
+	mark := Mark{Selection: sel.identity(), After: after, At: cutoff, Whole: after == ""}
+	if m := h.Marks; m != nil && m.Selection == mark.Selection && len(m.Settled) > 0 &&
+		cutoff.Sub(m.Settled[len(m.Settled)-1].At) < sel.LookBack/marksALookBack {
+		return &mark
+	}
+	mark.Key = after
 	for i := range spans {
 		mark.Key = max(mark.Key, spans[i].settled)
 		if spans[i].open {
@@ -89,8 +98,7 @@ func newMark(sel Selection, cutoff time.Time, after string, spans []joined) *Mar
 }
 
 // add returns the marks with one more. It leaves out those before the one that
-// the listing began at, since time only goes on, and of more than most every
-// second one, which at worst lists more.
+// the listing began at, since time only goes on.
 func (m *Marks) add(mark Mark, most int) *Marks {
 	next := Marks{Selection: mark.Selection}
 	if m != nil && m.Selection == mark.Selection {
@@ -100,23 +108,14 @@ func (m *Marks) add(mark Mark, most int) *Marks {
 	if mark.Whole {
 		next.Reconciled = mark.At
 	}
-	for i, settled := range slices.Backward(next.Settled) {
-		if settled.Key == mark.After {
-			next.Settled = next.Settled[i:]
-			break
-		}
-	}
+	began := slices.IndexFunc(next.Settled, func(s Settled) bool { return s.Key == mark.After })
+	next.Settled = next.Settled[max(0, began):]
 	if mark.Key != "" {
 		next.Settled = append(next.Settled, Settled{Key: mark.Key, At: mark.At})
 	}
+	// Only a look-back that was made shorter leaves more than were made for it.
 	if n := len(next.Settled); n > most {
-		thin := next.Settled[:0:0]
-		for i, settled := range next.Settled {
-			if i%2 == 0 || i == n-1 {
-				thin = append(thin, settled)
-			}
-		}
-		next.Settled = thin
+		next.Settled = slices.Delete(next.Settled, 1, 1+n-most)
 	}
 	return &next
 }

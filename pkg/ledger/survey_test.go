@@ -22,7 +22,7 @@ import (
 type source struct {
 	keys     []string // in order
 	pageSize int
-	delay    time.Duration // of a page; the tests run in bubbles, where it takes no time
+	delay    time.Duration                              // of a page; the tests run in bubbles, where it takes no time
 	before   func(o bucket.ListOptions, page int) error // may be nil; an error ends the listing
 
 	listings, pages atomic.Int64
