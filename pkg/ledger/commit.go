@@ -3,12 +3,10 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
-	"unicode/utf8"
 )
 
 // DefaultMaxAttempts is how often a version may fail before it is quarantined.
@@ -80,62 +78,28 @@ func (l *Ledger) Commit(ctx context.Context, c Commit) (Committed, error) {
 }
 
 func (l *Ledger) commit(ctx context.Context, c Commit) (Committed, Head, error) {
-	from, err := l.load(ctx)
-	if err != nil {
-		return Committed{}, Head{}, err
-	}
-	if before, ok := from.commitment(c.Run, c.Token); ok {
-		return Committed{Commitment: before, Already: true}, from.Head, nil
-	}
-	if err := from.admit(c.Token); err != nil {
-		return Committed{}, Head{}, err
-	}
-	committed := Committed{Commitment: Commitment{Run: c.Run, Token: c.Token}}
-	segments, err := l.writeOutcomes(ctx, c, &committed.Commitment, from.Generation+1)
-	if err != nil {
-		return Committed{}, Head{}, err
-	}
-	for _, s := range segments {
-		committed.Bytes += s.Bytes
-	}
-	head, err := l.swap(ctx, from, func(h *Head) (bool, error) {
-		if _, landed := h.commitment(c.Run, c.Token); landed {
-			return false, nil
-		}
-		if err := h.admit(c.Token); err != nil {
-			return false, err
-		}
-		h.Token = c.Token
-		h.Segments = append(h.Segments, segments...)
-		h.remember(committed.Commitment, l.limits.commits)
-		h.Marks = h.marksAfter(c, committed.Commitment, l.limits.marks)
-		return true, nil
+	return l.change(ctx, change{
+		Commitment: Commitment{Run: c.Run, Token: c.Token},
+		write:      c.write,
+		apply: func(h *Head, written []Segment, sum Commitment) {
+			h.Segments = append(h.Segments, written...)
+			h.Marks = h.marksAfter(c, sum, l.limits.marks)
+		},
 	})
-	if err != nil {
-		return Committed{}, Head{}, err
-	}
-	return committed, head, nil
 }
 
-// remember appends a commit and forgets the oldest ones beyond most.
-func (h *Head) remember(c Commitment, most int) {
-	h.Commits = append(h.Commits, c)
-	h.Commits = h.Commits[max(0, len(h.Commits)-most):]
-}
-
-// writeOutcomes writes the segments of a commit and counts what they hold.
-func (l *Ledger) writeOutcomes(ctx context.Context, c Commit, sum *Commitment, generation int64) ([]Segment, error) {
+// write writes the rows of a commit, and the marks of vanished keys.
+func (c Commit) write(ctx context.Context, out *segmentsWriter, sum *Commitment) error {
 	mark := newCommitMark(c.Run, c.At)
 	vanished, err := c.vanished(mark)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	rows, err := c.sorted(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.close()
-	out := segmentsWriter{ledger: l, generation: generation}
 	var last []byte
 	err = rows.each(func(r record) error {
 		if last != nil && string(r.key) == string(last) {
@@ -157,15 +121,15 @@ func (l *Ledger) writeOutcomes(ctx context.Context, c Commit, sum *Commitment, g
 		return out.add(ctx, &r)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range vanished {
 		sum.count(gone)
 		if err := out.add(ctx, &vanished[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return out.close(ctx)
+	return nil
 }
 
 // sorted reads the commit's rows, checks and judges each, and brings them into
@@ -184,14 +148,11 @@ func (c Commit) sorted(ctx context.Context) (_ *sorter[record], err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := row.check(); err != nil {
+		judged, err := c.Judged(row)
+		if err != nil {
 			return nil, err
 		}
-		r := record{key: []byte(row.Key), tag: parseTag(row.ETag), size: row.Size}
-		if err := r.judge(row, c.maxAttempts()); err != nil {
-			return nil, err
-		}
-		if err := rows.add(ctx, r); err != nil {
+		if err := rows.add(ctx, judged.record()); err != nil {
 			return nil, err
 		}
 	}
@@ -214,17 +175,10 @@ func (c Commit) vanished(mark commitMark) ([]record, error) {
 }
 
 func (c Commit) check() error {
-	switch {
-	case c.Run == "":
-		return errors.New("no run given")
-	case len(c.Run) > maxRunBytes || !utf8.ValidString(c.Run):
-		return fmt.Errorf("run %.60q…: longer than %d bytes, or not UTF-8", c.Run, maxRunBytes)
-	case c.Token < 1:
-		return fmt.Errorf("token %d: tokens begin at 1", c.Token)
-	case c.MaxAttempts < 0:
+	if c.MaxAttempts < 0 {
 		return fmt.Errorf("MaxAttempts %d is negative", c.MaxAttempts)
 	}
-	return nil
+	return Commitment{Run: c.Run, Token: c.Token}.check()
 }
 
 func (c Commit) maxAttempts() int {
@@ -234,31 +188,23 @@ func (c Commit) maxAttempts() int {
 	return c.MaxAttempts
 }
 
-// judge turns what happened in this run into where the version stands now.
-func (r *record) judge(row Row, maxAttempts int) error {
+// Judged turns what happened in the run into where the version stands after it:
+// the row that the commit writes.
+func (c Commit) Judged(row Row) (Row, error) {
+	if err := row.check(); err != nil {
+		return Row{}, err
+	}
 	switch row.Outcome {
 	case Done:
-		r.outcome, r.attempts = Done, 0
+		row.Attempts = 0
 	case Failed:
-		r.outcome, r.attempts = Failed, row.Attempts+1
-		if r.attempts >= maxAttempts {
-			r.outcome = Quarantined
+		row.Attempts++
+		if row.Attempts >= c.maxAttempts() {
+			row.Outcome = Quarantined
 		}
 	default:
-		return fmt.Errorf("key %q: a run ends with %q or %q, not with %q", row.Key, Done, Failed, row.Outcome)
+		return Row{}, fmt.Errorf("key %q: a run ends with %q or %q, not with %q", row.Key, Done, Failed, row.Outcome)
 	}
-	return nil
-}
-
-func (c *Commitment) count(o Outcome) {
-	switch o {
-	case Done:
-		c.Done++
-	case Failed:
-		c.Failed++
-	case Quarantined:
-		c.Quarantined++
-	case gone:
-		c.Gone++
-	}
+	row.Run, row.At = c.Run, c.At
+	return row, nil
 }

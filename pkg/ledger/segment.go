@@ -78,6 +78,14 @@ func (r *record) row() Row {
 	return row
 }
 
+// record is the row as a segment holds it.
+func (r Row) record() record {
+	return record{
+		key: []byte(r.Key), tag: parseTag(r.ETag), size: r.Size,
+		outcome: r.Outcome, attempts: r.Attempts, commit: newCommitMark(r.Run, r.At),
+	}
+}
+
 // outcomeCodes are the bytes of the outcomes in a segment. Never renumber.
 var outcomeCodes = [...]Outcome{1: Done, 2: Failed, 3: Quarantined, 4: gone}
 
