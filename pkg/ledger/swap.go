@@ -32,27 +32,43 @@ func (l *Ledger) Head(ctx context.Context) (Head, error) {
 }
 
 func (l *Ledger) load(ctx context.Context) (version, error) {
-	object, err := l.store.Get(ctx, l.headKey(), bucket.Condition{})
-	if errors.Is(err, bucket.ErrNotFound) {
-		now, _ := bucket.ServerTime(err)
-		return version{now: now}, nil
-	}
-	if err != nil {
-		return version{}, fmt.Errorf("read ledger head: %w", err)
-	}
-	defer object.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(object.Body, maxHeadBytes+1))
-	switch {
-	case err != nil:
-		return version{}, fmt.Errorf("read ledger head: %w", err)
-	case len(body) > maxHeadBytes:
-		return version{}, &DamagedError{Object: l.headKey(), Reason: fmt.Sprintf("it is larger than %d bytes", maxHeadBytes)}
-	}
-	head, err := decodeHead(body, l.headKey())
+	v, damage, err := l.look(ctx)
 	if err != nil {
 		return version{}, err
 	}
-	return version{Head: head, exists: true, etag: object.ETag, now: object.ServerTime}, nil
+	if damage != nil {
+		return version{}, damage
+	}
+	return v, nil
+}
+
+// look reads the head as it is. Of one that is damaged, the version has no Head.
+func (l *Ledger) look(ctx context.Context) (v version, damage *DamagedError, err error) {
+	object, err := l.store.Get(ctx, l.headKey(), bucket.Condition{})
+	if errors.Is(err, bucket.ErrNotFound) {
+		now, _ := bucket.ServerTime(err)
+		return version{now: now}, nil, nil
+	}
+	if err != nil {
+		return version{}, nil, fmt.Errorf("read ledger head: %w", err)
+	}
+	defer object.Body.Close()
+	v = version{exists: true, etag: object.ETag, now: object.ServerTime}
+	body, err := io.ReadAll(io.LimitReader(object.Body, maxHeadBytes+1))
+	switch {
+	case err != nil:
+		return version{}, nil, fmt.Errorf("read ledger head: %w", err)
+	case len(body) > maxHeadBytes:
+		return v, &DamagedError{Object: l.headKey(), Reason: fmt.Sprintf("it is larger than %d bytes", maxHeadBytes)}, nil
+	}
+	v.Head, err = decodeHead(body, l.headKey())
+	if errors.As(err, &damage) {
+		return v, damage, nil
+	}
+	if err != nil {
+		return version{}, nil, err
+	}
+	return v, nil, nil
 }
 
 // edit changes a head, or returns false when there is nothing left to change:
