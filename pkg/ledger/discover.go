@@ -98,7 +98,10 @@ type Verdict struct {
 	Kind Kind
 	// Reason is why it is not taken; "" if it is.
 	Reason Reason
-	// Row is what the ledger knows of the key, at whatever version; nil for nothing.
+	// Attempts counts the failed attempts at this version so far.
+	Attempts int
+	// Row is what the ledger knows of the key, at whatever version; nil for
+	// nothing, and from Plan for what is taken or left.
 	Row *Row
 }
 
@@ -124,7 +127,7 @@ func (l *Ledger) Plan(ctx context.Context, src Lister, sel Selection, cutoff tim
 }
 
 func verdict(d due, reason Reason, row *record) Verdict {
-	v := Verdict{File: d.File, Kind: d.kind, Reason: reason}
+	v := Verdict{File: d.File, Kind: d.kind, Reason: reason, Attempts: d.Attempts}
 	if reason != "" {
 		v.Kind = 0
 	}

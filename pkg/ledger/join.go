@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 )
@@ -186,14 +187,7 @@ func (j *joiner) nextRow(ctx context.Context) (err error) {
 
 // decide counts a file, and hands it on if it is due.
 func (j *joiner) decide(ctx context.Context, e *bucket.Entry, row *record) error {
-	d := due{Candidate: Candidate{File: File{Key: e.Key, ETag: e.ETag, Size: e.Size, LastModified: e.LastModified}}}
-	reason := j.outside(e)
-	if reason == "" {
-		d.kind, d.Attempts, reason = j.standing(&d.File, row)
-	}
-	if reason == "" {
-		reason = j.deferred(e, row, d.kind, j.cutoff)
-	}
+	d, reason := j.judge(e, row, j.cutoff)
 	j.settle(e.Key, reason)
 	if reason == "" {
 		return j.found(ctx, d)
@@ -215,6 +209,19 @@ func (j *joiner) settle(key string, reason Reason) {
 	if !j.open {
 		j.settled = key
 	}
+}
+
+// judge says under what a file is due, or why it is not.
+func (s *selector) judge(e *bucket.Entry, row *record, cutoff time.Time) (due, Reason) {
+	d := due{Candidate: Candidate{File: File{Key: e.Key, ETag: e.ETag, Size: e.Size, LastModified: e.LastModified}}}
+	reason := s.outside(e)
+	if reason == "" {
+		d.kind, d.Attempts, reason = s.standing(&d.File, row)
+	}
+	if reason == "" {
+		reason = s.deferred(e, row, d.kind, cutoff)
+	}
+	return d, reason
 }
 
 // standing compares a file with its row: why it is due, or why it is not.

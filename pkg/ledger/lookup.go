@@ -1,0 +1,54 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+)
+
+// Row is what the ledger knows of one key, nil for nothing. It reads the
+// indexes of the segments around the key, and a block of each.
+func (l *Ledger) Row(ctx context.Context, key string) (*Row, error) {
+	r, err := l.lookUp(ctx, key)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	row := r.row()
+	return &row, nil
+}
+
+func (l *Ledger) lookUp(ctx context.Context, key string) (*record, error) {
+	head, err := l.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := l.mergeSpan(l.newIndexes(), head.Segments, key, span{upTo: key})
+	defer rows.close()
+	r, err := rows.next(ctx)
+	if err != nil || r == nil || r.outcome == gone {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Explain tells what Discover would make of one listed file, as far as that
+// does not depend on other files: by the selection and the ledger alone. It
+// does not know how much a bounded run takes before it.
+func (l *Ledger) Explain(ctx context.Context, e bucket.Entry, sel Selection, cutoff time.Time) (Verdict, error) {
+	if err := sel.Validate(); err != nil {
+		return Verdict{}, fmt.Errorf("explain: %w", err)
+	}
+	s := newSelector(sel)
+	if !strings.HasPrefix(e.Key, s.prefix) {
+		return Verdict{}, fmt.Errorf("explain: key %q is not below the prefix %q", e.Key, s.prefix)
+	}
+	row, err := l.lookUp(ctx, e.Key)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("explain: %w", err)
+	}
+	d, reason := s.judge(&e, row, cutoff)
+	return verdict(d, reason, row), nil
+}
