@@ -175,6 +175,10 @@ func (w *world) selection() Selection {
 	if w.chance(20) {
 		sel.MinAge = time.Hour
 	}
+	sel.OldestFirst = w.chance(30)
+	if w.chance(30) {
+		sel.Backoff = time.Duration(1+w.random.IntN(3)) * time.Hour
+	}
 	return sel
 }
 
@@ -344,22 +348,28 @@ func (w *world) apply(c Commit) {
 
 // expected is what a discovery must take, by the oracle alone.
 func (w *world) expected(sel Selection) []Candidate {
-	var taken []Candidate
+	var due []Candidate
 	for _, key := range slices.Sorted(maps.Keys(w.files)) {
 		f := w.files[key]
 		c := Candidate{File: f}
 		if row, known := w.rows[key]; known && row.ETag == f.ETag && row.Size == f.Size {
-			if row.Outcome != Failed {
+			pause := sel.Backoff << max(0, row.Attempts-1) // of one, two, four times; three fail
+			if row.Outcome != Failed || sel.Backoff > 0 && w.clock.now().Before(row.At.Add(pause)) {
 				continue
 			}
 			c.Attempts = row.Attempts
 		}
-		if strings.HasPrefix(key, sel.Prefix+"/") && (sel.MinAge == 0 || !f.LastModified.After(w.clock.now().Add(-sel.MinAge))) &&
-			(sel.MaxFiles == 0 || len(taken) < sel.MaxFiles) {
-			taken = append(taken, c)
+		if strings.HasPrefix(key, sel.Prefix+"/") && (sel.MinAge == 0 || !f.LastModified.After(w.clock.now().Add(-sel.MinAge))) {
+			due = append(due, c)
 		}
 	}
-	return taken
+	if sel.OldestFirst {
+		slices.SortStableFunc(due, func(a, b Candidate) int { return a.LastModified.Compare(b.LastModified) })
+	}
+	if sel.MaxFiles > 0 && len(due) > sel.MaxFiles {
+		due = due[:sel.MaxFiles]
+	}
+	return due
 }
 
 // check holds the ledger against the oracle, and reads every byte of it.
