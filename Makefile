@@ -26,8 +26,8 @@ BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 .PHONY: help run test lint build clean fuzz bench interop soak scale
 
 help: ## list these commands
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
-	 sed -nE 's/^([a-z]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST)
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
+	 sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST)
 
 run: ## watch two runs take turns over real files, on this machine
 	@$(GO) run -buildvcs=false ./cmd/lockstep demo
@@ -51,8 +51,15 @@ build: ## build bin/lockstep, and dist/<function>/bootstrap for Lambda (ARCH=arm
 	  CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) $(BUILD) -tags lambda.norpc -o dist/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 
+synth: build node_modules ## turn the settings in cdk.json into CloudFormation, in cdk.out (ARCH=…)
+	npx cdk synth --quiet
+
+node_modules: package-lock.json
+	npm ci
+	@touch node_modules
+
 clean: ## remove what the other commands made
-	rm -rf bin dist .venv
+	rm -rf bin dist .venv cdk.out node_modules
 
 fuzz: ## run each fuzz target for a moment (FUZZTIME=10s)
 	@grep -rEo '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed 's/func //' | while IFS=: read -r file target; do \

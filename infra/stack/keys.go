@@ -1,0 +1,41 @@
+package stack
+
+import (
+	"strings"
+
+	"github.com/lockstep-pipeline/lockstep/infra/settings"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
+)
+
+// keys are where a pipeline's things lie in its state bucket.
+type keys struct {
+	lock    string // the object
+	ledgers string // a folder for each source bucket, and so end those below
+	ledger  string // that of the pipeline's own source
+	head    string // the object
+	runs    string
+}
+
+// keys asks the package that builds the keys. ledger and head have the source
+// bucket's real name, which only the deployment may know.
+func (b *builder) keys(p *settings.Pipeline) keys {
+	config := p.Config
+	ledgers := strings.TrimSuffix(step.LedgerPrefix(config), config.Source.Bucket+"/")
+	config.Source.Bucket = b.bucketName(config.Source.Bucket)
+	ledger := step.LedgerPrefix(config)
+	return keys{
+		lock:    step.LockKey(config),
+		ledgers: ledgers,
+		ledger:  ledger,
+		head:    ledger + "head.json",
+		runs:    config.State.Prefix + "runs/",
+	}
+}
+
+// bucketName is a bucket's real name.
+func (b *builder) bucketName(name string) string {
+	if generated, known := b.generated[name]; known {
+		return *generated.BucketName()
+	}
+	return name
+}
