@@ -25,7 +25,8 @@ var (
 // TestEveryVersionIsDoneExactlyOnce runs random worlds against an oracle: files
 // arrive, change and vanish, at late and at equal times; files fail; replies
 // are lost, requests refused, runs killed between any two requests; runs whose
-// lease was stolen wake up and commit; listings break off. After every step
+// lease was stolen wake up and commit; listings break off; people retry, forget
+// and reset, lose the head and write the ledger anew. After every step
 // the ledger must hold exactly what its commits say, and in the end every
 // version that stayed is done once or quarantined.
 func TestEveryVersionIsDoneExactlyOnce(t *testing.T) {
@@ -56,7 +57,7 @@ func TestEveryVersionIsDoneExactlyOnce(t *testing.T) {
 
 // tally counts what a world went through, so that a quiet one is noticed.
 type tally struct {
-	commits, fenced, uncertain, landed, broken, merges, gone, quarantined, retried, changed int
+	commits, fenced, uncertain, landed, broken, merges, gone, quarantined, retried, changed, edits int
 }
 
 func (s *tally) add(o tally) {
@@ -70,10 +71,11 @@ func (s *tally) add(o tally) {
 	s.quarantined += o.quarantined
 	s.retried += o.retried
 	s.changed += o.changed
+	s.edits += o.edits
 }
 
 func (s tally) everythingHappened() bool {
-	return min(s.commits, s.fenced, s.uncertain, s.landed, s.broken, s.merges, s.gone, s.quarantined, s.retried, s.changed) > 0
+	return min(s.commits, s.fenced, s.uncertain, s.landed, s.broken, s.merges, s.gone, s.quarantined, s.retried, s.changed, s.edits) > 0
 }
 
 type world struct {
@@ -145,6 +147,9 @@ func (w *world) step() {
 		w.change()
 	}
 	w.clock.advance(time.Duration(w.random.IntN(40)) * time.Minute)
+	if w.chance(12) {
+		w.operate()
+	}
 	if len(w.zombies) > 0 && w.chance(30) {
 		w.wakeZombie()
 	}
@@ -260,7 +265,7 @@ func (w *world) process(taken []Candidate) []Row {
 func (w *world) commit(c Commit) {
 	for {
 		committed, err := w.ledger.Commit(w.t.Context(), c)
-		landed := w.committed(c)
+		landed := w.committed(c.Run, c.Token)
 		switch {
 		case err == nil && !landed:
 			w.t.Errorf("%s was committed as %+v and the head does not have it", c.Run, committed)
@@ -309,12 +314,106 @@ func (w *world) head() (head Head) {
 	return head
 }
 
-func (w *world) committed(c Commit) bool {
-	_, ok := w.head().commitment(c.Run, c.Token)
+func (w *world) committed(run string, token int64) bool {
+	_, ok := w.head().commitment(run, token)
 	return ok
 }
 
 func (w *world) seen() int64 { return w.head().Token }
+
+// operate has a person at work on the ledger, under a token of their own.
+func (w *world) operate() {
+	w.token++
+	by, token := fmt.Sprint("ada-", w.token), w.token
+	ctx := w.t.Context()
+	switch {
+	case w.chance(50):
+		w.edit(by, token)
+	case w.chance(30):
+		w.send(by, token, func() error {
+			_, err := w.ledger.Reset(ctx, by, token)
+			return err
+		}, func() {
+			clear(w.rows)
+			clear(w.done)
+		})
+	default:
+		w.rewrite(by, token)
+	}
+}
+
+func (w *world) edit(by string, token int64) {
+	verbs := map[string]Verb{}
+	for _, key := range slices.Sorted(maps.Keys(w.rows)) {
+		switch {
+		case w.chance(20):
+			verbs[key] = Forget
+		case w.rows[key].Outcome != Done && w.chance(50):
+			verbs[key] = Retry
+		}
+	}
+	w.send(by, token, func() error {
+		_, err := w.ledger.Edit(w.t.Context(), Edit{By: by, Token: token, Change: func(r Row) Verb { return verbs[r.Key] }})
+		return err
+	}, func() {
+		for key, verb := range verbs {
+			row := w.rows[key]
+			if verb == Forget {
+				delete(w.rows, key)
+				delete(w.done, key+row.ETag)
+				continue
+			}
+			w.rows[key] = Row{Key: key, ETag: row.ETag, Size: row.Size, Outcome: Failed, Run: by}
+		}
+	})
+}
+
+// send sends an edit again after each error, or dies in between.
+func (w *world) send(by string, token int64, attempt func() error, apply func()) {
+	for {
+		err := attempt()
+		landed := w.committed(by, token)
+		if err == nil && !landed {
+			w.t.Errorf("%s is done, and the head does not have it", by)
+		}
+		if landed && (err == nil || w.chance(70)) {
+			w.edits++
+			apply()
+			return
+		}
+		if !landed && w.chance(20) {
+			return
+		}
+	}
+}
+
+// rewrite writes the ledger anew, sometimes because its head was lost.
+func (w *world) rewrite(by string, token int64) {
+	intact := w.chance(50)
+	w.undisturbed(func() {
+		if intact {
+			return
+		}
+		err := w.state.Delete(w.t.Context(), "state/ledger/head.json")
+		if w.chance(50) {
+			_, err = w.state.Put(w.t.Context(), "state/ledger/head.json", strings.NewReader("rubbish"), "", bucket.Condition{})
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	var rows []Row
+	for _, key := range slices.Sorted(maps.Keys(w.rows)) {
+		rows = append(rows, w.rows[key])
+	}
+	for {
+		_, err := w.ledger.Replace(w.t.Context(), Replacement{By: by, Token: token, Rows: EachRow(rows), Intact: intact})
+		if err == nil {
+			w.edits++
+			return
+		}
+	}
+}
 
 // wakeZombie lets a run commit that lost its lease: the later runs fenced it,
 // unless none of them got as far as the ledger.
