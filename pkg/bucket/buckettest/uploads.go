@@ -2,10 +2,10 @@ package buckettest
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -19,11 +19,11 @@ const uploadPart = 8 << 20
 
 var uploads = []rule{
 	{"an upload is read as it was written", func(t *testing.T, s Store) {
-		for _, size := range []int{0, 1, uploadPart - 1, uploadPart, uploadPart + 1, 2*uploadPart + 12345} {
+		for _, size := range []int{0, 1, uploadPart, 2*uploadPart + 12345} {
 			key, content := fmt.Sprint("size/", size), contentOf(size)
 			written := upload(t, s, key, strings.NewReader(content))
 			object, got := get(t, s, key)
-			if sha256.Sum256([]byte(got)) != sha256.Sum256([]byte(content)) || object.Size != int64(size) {
+			if got != content || object.Size != int64(size) {
 				t.Errorf("%d bytes were sent, %d came back, or others", size, len(got))
 			}
 			if written.ETag == "" || written.ETag != object.ETag || written.ServerTime.IsZero() {
@@ -34,7 +34,7 @@ var uploads = []rule{
 				t.Errorf("%d bytes: listed as %+v, written as %s", size, entry, written.ETag)
 			}
 		}
-		if got := keysOf(list(t, s, bucket.ListOptions{})...); len(got) != 6 {
+		if got := keysOf(list(t, s, bucket.ListOptions{})...); len(got) != 4 {
 			t.Errorf("the bucket holds %q", got)
 		}
 	}},
@@ -153,7 +153,7 @@ var uploads = []rule{
 	}},
 	{"an upload to a hostile key makes the round trip", func(t *testing.T, s Store) {
 		content := contentOf(uploadPart)
-		for _, key := range []string{"/a//b/../c/", "a b+c%2F?d&e#f;g=h", "new\nline\x01", "😀"} {
+		for _, key := range []string{"/a//b/../c/ 😀", "a b+c%2F?d&e#f;g=h\n\x01"} {
 			upload(t, s, key, strings.NewReader(content))
 			if _, got := get(t, s, key); got != content {
 				t.Errorf("%q: %d bytes, or others", key, len(got))
@@ -190,11 +190,9 @@ func getError(t *testing.T, s Store, key string, c bucket.Condition) error {
 func contentOf(size int) string { return longContent()[:size] }
 
 var longContent = sync.OnceValue(func() string {
-	var b strings.Builder
-	for i := 0; b.Len() < 3*uploadPart; i++ {
-		fmt.Fprintf(&b, "%015d\n", i)
-	}
-	return b.String()
+	b := make([]byte, 3*uploadPart)
+	rand.NewChaCha8([32]byte{}).Read(b)
+	return string(b)
 })
 
 type readerFunc func(p []byte) (int, error)

@@ -2,6 +2,7 @@ package s3test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +15,9 @@ import (
 // the checksum, which are put with the request's own.
 func readBody(r *http.Request) ([]byte, error) {
 	if !strings.Contains(r.Header.Get("Content-Encoding"), "aws-chunked") {
-		return io.ReadAll(r.Body)
+		content := bytes.NewBuffer(make([]byte, 0, max(r.ContentLength, 0)+bytes.MinRead))
+		_, err := content.ReadFrom(r.Body)
+		return content.Bytes(), err
 	}
 	var content []byte
 	reader := bufio.NewReader(r.Body)

@@ -58,12 +58,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string, c bucke
 	if err != nil {
 		return err
 	}
-	content, err := io.ReadAll(object.Body)
-	if err != nil {
-		return err
-	}
 	header := w.Header()
-	status := http.StatusOK
+	status, length := http.StatusOK, object.Size
 	if asked := r.Header.Get("Range"); asked != "" {
 		first, last, ok := byteRange(asked, object.Size)
 		if !ok {
@@ -71,15 +67,18 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string, c bucke
 			return nil
 		}
 		header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, object.Size))
-		content, status = content[first:last+1], http.StatusPartialContent
+		status, length = http.StatusPartialContent, last-first+1
+		if _, err := io.CopyN(io.Discard, object.Body, first); err != nil {
+			return err
+		}
 	}
 	header.Set("ETag", object.ETag)
 	header.Set("Last-Modified", object.LastModified.UTC().Format(http.TimeFormat))
 	header.Set("Accept-Ranges", "bytes")
-	header.Set("Content-Length", strconv.Itoa(len(content)))
+	header.Set("Content-Length", strconv.FormatInt(length, 10))
 	header.Set("Content-Type", "binary/octet-stream")
 	w.WriteHeader(status)
-	_, err = w.Write(content)
+	_, err = io.CopyN(w, object.Body, length)
 	return err
 }
 

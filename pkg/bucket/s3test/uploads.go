@@ -137,7 +137,11 @@ func (s *Server) assemble(u *upload, asked completed) (content []byte, code stri
 	if len(asked.Parts) == 0 {
 		return nil, "MalformedXML"
 	}
-	last := 0
+	last, size := 0, 0
+	for _, stored := range u.parts {
+		size += len(stored)
+	}
+	content = make([]byte, 0, size)
 	for i, part := range asked.Parts {
 		stored, ok := u.parts[part.PartNumber]
 		switch {
