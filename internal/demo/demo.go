@@ -129,6 +129,7 @@ func runInput() ([]byte, error) {
 	lock := event["lock"].(map[string]any)
 	lock["pollSeconds"], lock["maxWaitSeconds"] = 1, 600
 	event["failure"].(map[string]any)["maxFailedFraction"] = 1
+	event["failure"].(map[string]any)["backoffSeconds"] = 0 // its runs follow each other
 	return json.Marshal(event)
 }
 

@@ -47,6 +47,7 @@ func (r *run) commit(ctx context.Context, in CommitInput) (CommitOutput, error) 
 	if err := r.writeJSON(ctx, keys.summary(), summary); err != nil {
 		return CommitOutput{}, err
 	}
+	r.reportProgress(ctx, in.Token, StageCommitted)
 	url := "s3://" + r.state.Name() + "/" + keys.summary()
 	r.log.Info("commit", "token", in.Token, "done", summary.Done, "failed", summary.Failed, "quarantined", summary.Quarantined,
 		"superseded", summary.Superseded, "deferred", summary.Deferred, "rows", summary.Rows, "rejected", summary.Rejected, "summary", url)

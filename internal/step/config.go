@@ -57,8 +57,35 @@ type SelectionSettings struct {
 	Until         time.Time `json:"until"`        // only files modified before; zero = no bound
 	MaxFiles      int       `json:"maxFiles"`     // files a run takes at most, the rest is left for the next; 0 = no bound
 	MaxBytes      int64     `json:"maxBytes"`     // likewise for their bytes; 0 = no bound
+	First         First     `json:"first"`        // which files a bounded run takes: "key" (default) or "oldest"
 	Reprocess     bool      `json:"reprocess"`    // take done and quarantined files again (a backfill)
+
+	// Order "any" (default) lists everything in each run. "lexicographic" is for
+	// keys that begin with a time: a key that appears sorts behind every key that
+	// was there LookBackSeconds earlier. A run then lists only what is behind the
+	// settled files, and everything once in ReconcileSeconds.
+	Order            Order `json:"order"`
+	LookBackSeconds  int   `json:"lookBackSeconds"`  // default 86,400 (a day); up to 30 days
+	ReconcileSeconds int   `json:"reconcileSeconds"` // default 86,400; up to 90 days
 }
+
+// First says in which order a run takes files.
+type First string
+
+// The two orders. Files of one time are taken in the order of their keys.
+const (
+	FirstByKey  First = "key"
+	FirstOldest First = "oldest"
+)
+
+// Order says what is known of the order in which keys appear.
+type Order string
+
+// The two kinds.
+const (
+	OrderAny           Order = "any"
+	OrderLexicographic Order = "lexicographic"
+)
 
 // BatchSettings shape the fan-out.
 type BatchSettings struct {
@@ -70,6 +97,7 @@ type BatchSettings struct {
 // FailureSettings say what failing files mean.
 type FailureSettings struct {
 	MaxAttempts       int       `json:"maxAttempts"`       // then a file is quarantined; 1 to 100, default 3
+	BackoffSeconds    int       `json:"backoffSeconds"`    // pause after a failed attempt, doubled by each further one up to a day; 0 to 86,400, default 300
 	MaxFailedFraction float64   `json:"maxFailedFraction"` // a run in which more failed is a failed run; 0 to 1, default 0.5
 	Atomicity         Atomicity `json:"atomicity"`         // "file" (default) or "run"
 }
@@ -97,9 +125,10 @@ func ParseConfig(raw json.RawMessage) (RunConfig, error) {
 		return RunConfig{}, invalid("config", "has %d bytes; at most %d fit beside a batch in one payload", len(raw), maxConfigBytes)
 	}
 	c := RunConfig{
-		Lock:    LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 15, MaxWaitSeconds: 3600},
-		Batch:   BatchSettings{MaxFiles: 20, MaxBytes: 256 << 20, MaxConcurrency: 10},
-		Failure: FailureSettings{MaxAttempts: 3, MaxFailedFraction: 0.5, Atomicity: AtomicityFile},
+		Lock:      LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 15, MaxWaitSeconds: 3600},
+		Selection: SelectionSettings{First: FirstByKey, Order: OrderAny, LookBackSeconds: 86400, ReconcileSeconds: 86400},
+		Batch:     BatchSettings{MaxFiles: 20, MaxBytes: 256 << 20, MaxConcurrency: 10},
+		Failure:   FailureSettings{MaxAttempts: 3, BackoffSeconds: 300, MaxFailedFraction: 0.5, Atomicity: AtomicityFile},
 	}
 	if err := decodeStrict(raw, &c); err != nil {
 		return RunConfig{}, err
@@ -133,6 +162,9 @@ func (c RunConfig) validate() error {
 		if !isBucketName(l.at.Bucket) {
 			return invalid(l.field+".bucket", "%q is not a bucket name; give the name alone, without s3:// or a path", l.at.Bucket)
 		}
+		if strings.HasSuffix(l.at.Bucket, "--x-s3") {
+			return invalid(l.field+".bucket", "%q is a directory bucket (S3 Express One Zone): it lists keys in no order, and neither new files nor the ledger can be told from such a listing; use a general purpose bucket", l.at.Bucket)
+		}
 		if len(l.at.Prefix) > maxPrefixBytes {
 			return invalid(l.field+".prefix", "has %d bytes; at most %d leave room for file names within S3's 1,024", len(l.at.Prefix), maxPrefixBytes)
 		}
@@ -148,6 +180,12 @@ func (c RunConfig) validate() error {
 	}
 	if c.Failure.Atomicity != AtomicityFile && c.Failure.Atomicity != AtomicityRun {
 		return invalid("failure.atomicity", "is %q; use %q (commit what succeeded) or %q (all or nothing)", c.Failure.Atomicity, AtomicityFile, AtomicityRun)
+	}
+	if c.Selection.First != FirstByKey && c.Selection.First != FirstOldest {
+		return invalid("selection.first", "is %q; use %q (in the order of the keys) or %q (by the time of the last change)", c.Selection.First, FirstByKey, FirstOldest)
+	}
+	if c.Selection.Order != OrderAny && c.Selection.Order != OrderLexicographic {
+		return invalid("selection.order", "is %q; use %q (everything is listed in each run) or %q (keys come in the order of their names)", c.Selection.Order, OrderAny, OrderLexicographic)
 	}
 	if c.Failure.Atomicity == AtomicityRun && c.Selection.Reprocess {
 		return invalid("selection.reprocess", "cannot go with failure.atomicity %q: taking back the outputs of a failed run would remove those of the run before; use %q", AtomicityRun, AtomicityFile)
@@ -228,6 +266,9 @@ func (c RunConfig) validateNumbers() error {
 		{"selection.maxBytes", c.Selection.MaxBytes, 0, 1 << 60, "bytes; 0 means no bound"},
 		{"selection.minFileBytes", c.Selection.MinFileBytes, 0, 1 << 60, "bytes"},
 		{"selection.maxFileBytes", c.Selection.MaxFileBytes, 0, 1 << 60, "bytes; 0 means no bound"},
+		{"selection.lookBackSeconds", int64(c.Selection.LookBackSeconds), 0, 30 * 86400, "seconds"},
+		{"selection.reconcileSeconds", int64(c.Selection.ReconcileSeconds), 0, 90 * 86400, "seconds; 0 lists everything in each run"},
+		{"failure.backoffSeconds", int64(c.Failure.BackoffSeconds), 0, 86400, "seconds; 0 leaves a failed file to the next run"},
 		{"batch.maxFiles", int64(c.Batch.MaxFiles), 1, 500, "files"},
 		{"batch.maxBytes", c.Batch.MaxBytes, 1, 1 << 50, "bytes"},
 		{"batch.maxConcurrency", int64(c.Batch.MaxConcurrency), 1, 1000, "processing calls at once"},
@@ -258,6 +299,12 @@ func (c RunConfig) selection() ledger.Selection {
 		MaxFiles:  c.Selection.MaxFiles,
 		MaxBytes:  c.Selection.MaxBytes,
 		Reprocess: c.Selection.Reprocess,
+
+		OldestFirst:   c.Selection.First == FirstOldest,
+		Backoff:       seconds(c.Failure.BackoffSeconds),
+		Lexicographic: c.Selection.Order == OrderLexicographic,
+		LookBack:      seconds(c.Selection.LookBackSeconds),
+		Reconcile:     seconds(c.Selection.ReconcileSeconds),
 	}
 	for _, own := range []Location{c.State, c.Destination} {
 		if own.within(c.Source) {

@@ -25,7 +25,11 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	equal(t, "lock", c.Lock, LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 15, MaxWaitSeconds: 3600})
 	equal(t, "batch", c.Batch, BatchSettings{MaxFiles: 20, MaxBytes: 256 << 20, MaxConcurrency: 10})
-	equal(t, "failure", c.Failure, FailureSettings{MaxAttempts: 3, MaxFailedFraction: 0.5, Atomicity: AtomicityFile})
+	equal(t, "order", c.Selection.Order, OrderAny)
+	equal(t, "first", c.Selection.First, FirstByKey)
+	equal(t, "look-back", c.Selection.LookBackSeconds, 86400)
+	equal(t, "reconciliation", c.Selection.ReconcileSeconds, 86400)
+	equal(t, "failure", c.Failure, FailureSettings{MaxAttempts: 3, BackoffSeconds: 300, MaxFailedFraction: 0.5, Atomicity: AtomicityFile})
 }
 
 // CASES 24: a prefix is a folder, however it is written.
@@ -47,6 +51,7 @@ func TestGoodConfigurations(t *testing.T) {
 		"everything at its most": minimal(`, "lock": {"ttlSeconds": 3600, "graceSeconds": 300, "pollSeconds": 300, "maxWaitSeconds": 43200, "maxWaiters": 1000, "priority": 100},
 			"batch": {"maxFiles": 500, "maxBytes": 1125899906842624, "maxConcurrency": 1000}, "failure": {"maxAttempts": 100, "maxFailedFraction": 1, "atomicity": "run"}`),
 		"a window of time":                 minimal(`, "selection": {"since": "2026-01-01T00:00:00Z", "until": "2026-02-01T00:00:00+01:00"}`),
+		"keys in order, the oldest first":  minimal(`, "selection": {"order": "lexicographic", "lookBackSeconds": 0, "reconcileSeconds": 0, "first": "oldest"}, "failure": {"backoffSeconds": 0}`),
 		"state below the source":           `{"pipeline": "p", "source": {"bucket": "b", "prefix": ""}, "destination": {"bucket": "b", "prefix": "out"}, "state": {"bucket": "b", "prefix": "p"}}`,
 		"one prefix, the other's sibling":  `{"pipeline": "p", "source": {"bucket": "b", "prefix": "files"}, "destination": {"bucket": "b", "prefix": "files2"}, "state": {"bucket": "b", "prefix": "files3"}}`,
 		"the same prefix in three buckets": `{"pipeline": "p", "source": {"bucket": "b1", "prefix": "x"}, "destination": {"bucket": "b2", "prefix": "x"}, "state": {"bucket": "b3", "prefix": "x"}}`,
@@ -151,6 +156,14 @@ func TestBadConfigurations(t *testing.T) {
 		{"no attempts", minimal(`, "failure": {"maxAttempts": 0}`), "failure.maxAttempts", "from 1 to 100"},
 		{"a fraction in percent", minimal(`, "failure": {"maxFailedFraction": 50}`), "failure.maxFailedFraction", "from 0"},
 		{"an atomicity of another kind", minimal(`, "failure": {"atomicity": "batch"}`), "failure.atomicity", `use "file"`},
+		{"an order of another kind", minimal(`, "selection": {"order": "sorted"}`), "selection.order", `use "any"`},
+		{"a choice of another kind", minimal(`, "selection": {"first": "newest"}`), "selection.first", `use "key"`},
+		{"a look-back beyond", minimal(`, "selection": {"lookBackSeconds": 2592001}`), "selection.lookBackSeconds", "from 0 to 2592000"},
+		{"no reconciliation for long", minimal(`, "selection": {"reconcileSeconds": 7776001}`), "selection.reconcileSeconds", "from 0 to 7776000"},
+		{"a backoff beyond a day", minimal(`, "failure": {"backoffSeconds": 86401}`), "failure.backoffSeconds", "from 0 to 86400"},
+		{"a backfill from a mark", minimal(`, "selection": {"order": "lexicographic", "reprocess": true}`), "selection.reprocess", "does not list what is done"},
+		{"a directory bucket", with(`"src"`, `"src--euc1-az1--x-s3"`), "source.bucket", "lists keys in no order"},
+		{"a directory bucket for state", with(`"state", "prefix"`, `"s--use1-az4--x-s3", "prefix"`), "state.bucket", "general purpose bucket"},
 		{"all or nothing over what is there", minimal(`, "failure": {"atomicity": "run"}, "selection": {"reprocess": true}`), "selection.reprocess", "cannot go with failure.atomicity"},
 	} {
 		_, err := ParseConfig([]byte(c.text))

@@ -49,6 +49,12 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 	if err := r.writeJSON(ctx, keys.discovery(), found); err != nil {
 		return DiscoverOutput{}, err
 	}
+	if err := r.writeJSON(ctx, keys.progress(), Progress{
+		Run: r.execution.Name, Token: token, Stage: StageProcessing, Files: manifest.files, Bytes: manifest.bytes,
+		Batches: manifest.batches, Started: cutoff, Updated: cutoff,
+	}); err != nil {
+		return DiscoverOutput{}, err
+	}
 	r.log.Info("discover", "token", token, "batches", manifest.batches, "files", manifest.files, "bytes", manifest.bytes, "skipped", found.Skipped, "left", found.Left)
 	return DiscoverOutput{
 		Batches:                    manifest.batches,

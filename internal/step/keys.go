@@ -16,6 +16,7 @@ import (
 //	<state.prefix>ledger/<source.bucket>/…                     head and segments
 //	<state.prefix>runs/<run>/<token>/manifest.json             the batches to do
 //	<state.prefix>runs/<run>/<token>/discovery.json            what the listing came to
+//	<state.prefix>runs/<run>/<token>/progress.json             how far the processing is
 //	<state.prefix>runs/<run>/<token>/results/<batch>.json      what became of each
 //	<state.prefix>runs/<run>/<token>/map/…                     the Map's own result files
 //	<state.prefix>runs/<run>/<token>/summary.json              the audit record
@@ -43,9 +44,11 @@ func keysOf(c RunConfig, run string, token int64) runKeys {
 
 func (k runKeys) manifest() string        { return k.folder + "manifest.json" }
 func (k runKeys) discovery() string       { return k.folder + "discovery.json" }
+func (k runKeys) progress() string        { return k.folder + "progress.json" }
+func (k runKeys) results() string         { return k.folder + "results/" }
 func (k runKeys) summary() string         { return k.folder + "summary.json" }
 func (k runKeys) mapResults() string      { return k.folder + "map" } // Step Functions adds the slash
-func (k runKeys) result(batch int) string { return fmt.Sprintf("%sresults/%08d.json", k.folder, batch) }
+func (k runKeys) result(batch int) string { return fmt.Sprintf("%s%08d.json", k.results(), batch) }
 
 // maxKeyBytes is S3's limit on a key. Source: S3 user guide, "Naming objects".
 const maxKeyBytes = 1024

@@ -65,6 +65,7 @@ func (s *Steps) Process(ctx context.Context, in ProcessInput) (ProcessOutput, er
 	if err := r.writeJSON(ctx, keysOf(r.config, r.execution.Name, in.Token).result(result.Batch), result); err != nil {
 		return ProcessOutput{}, whyEnded(ctx, err)
 	}
+	r.reportProgress(ctx, in.Token, StageProcessing)
 	return out, trouble
 }
 

@@ -12,14 +12,22 @@ import (
 
 // writeJSON leaves a record of the run. A repeated step writes it again.
 func (r *run) writeJSON(ctx context.Context, key string, record any) error {
-	encoded, err := json.MarshalIndent(record, "", "  ")
+	encoded, err := encodeRecord(record)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", key, err)
+		return err
 	}
-	if _, err := r.state.Put(ctx, key, bytes.NewReader(append(encoded, '\n')), "application/json", bucket.Condition{}); err != nil {
+	if _, err := r.state.Put(ctx, key, bytes.NewReader(encoded), "application/json", bucket.Condition{}); err != nil {
 		return fmt.Errorf("write run record: %w", err)
 	}
 	return nil
+}
+
+func encodeRecord(record any) ([]byte, error) {
+	encoded, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode run record: %w", err)
+	}
+	return append(encoded, '\n'), nil
 }
 
 // readJSON reads a record that an earlier step of the same run wrote. One that

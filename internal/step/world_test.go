@@ -78,6 +78,7 @@ func (w *world) config() json.RawMessage {
 		"source":      map[string]any{"bucket": "source", "prefix": "in/"},
 		"destination": map[string]any{"bucket": "lake", "prefix": "out/"},
 		"state":       map[string]any{"bucket": "state", "prefix": "lockstep/"},
+		"failure":     map[string]any{"backoffSeconds": 0},
 	}
 	for path, value := range w.settings {
 		section, name, _ := strings.Cut(path, ".")

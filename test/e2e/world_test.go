@@ -55,7 +55,7 @@ func newWorldOf(t *testing.T, definition []byte, change func(*step.RunConfig)) *
 		Destination: step.Location{Bucket: "lake", Prefix: "parquet/"},
 		State:       step.Location{Bucket: "state", Prefix: "e2e/"},
 		Lock:        step.LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 1, MaxWaitSeconds: 600},
-		Selection:   step.SelectionSettings{Include: []string{}, Exclude: []string{}},
+		Selection:   step.SelectionSettings{Include: []string{}, Exclude: []string{}, First: step.FirstByKey, Order: step.OrderAny},
 		Batch:       step.BatchSettings{MaxFiles: 10, MaxBytes: 1 << 20, MaxConcurrency: 1},
 		Failure:     step.FailureSettings{MaxAttempts: 3, MaxFailedFraction: 1, Atomicity: step.AtomicityFile},
 	}}
