@@ -65,7 +65,7 @@ func (j *joiner) list(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		from := j.last
 		err := j.listOn(ctx)
-		if !errors.Is(err, bucket.ErrSlowDown) {
+		if !errors.As(err, new(*slowListing)) {
 			return err
 		}
 		if j.last != from {
@@ -79,6 +79,12 @@ func (j *joiner) list(ctx context.Context) error {
 		}
 	}
 }
+
+// slowListing is a listing that the server had enough of. The ledger's reads may
+// be refused the same way, but there is no going on after them: a row is lost.
+type slowListing struct{ error }
+
+func (e *slowListing) Unwrap() error { return e.error }
 
 // listOn lists from the last key to the end of the span. It trusts no lister:
 // the order and the end of the listing are checked here, whatever the
@@ -99,7 +105,11 @@ func (j *joiner) listOn(ctx context.Context) error {
 	for page, err := range j.src.List(ctx, bucket.ListOptions{Prefix: j.prefix, StartAfter: j.last}) {
 		answered(page.SlowDowns > 0 || errors.Is(err, bucket.ErrSlowDown))
 		if err != nil {
-			return fmt.Errorf("the listing broke off after %d files: %w", j.listed, err)
+			err = fmt.Errorf("the listing broke off after %d files: %w", j.listed, err)
+			if errors.Is(err, bucket.ErrSlowDown) {
+				return &slowListing{err}
+			}
+			return err
 		}
 		ended, err := j.page(ctx, &page)
 		if ended || err != nil {

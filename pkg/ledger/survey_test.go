@@ -209,6 +209,33 @@ func TestSlowDownIsWaitedForAndListedOn(t *testing.T) {
 	}
 }
 
+// A ledger that cannot be read says so, however it was refused: going on
+// without a row would hand out what is done.
+func TestSlowDownOfTheLedgerIsNotGoneOnFrom(t *testing.T) {
+	b, keys := manyBlocks(t)
+	b.ledger.limits.spanRows = 1 << 40
+	src := &source{keys: keys, pageSize: 20}
+	for n := 1; ; n++ {
+		refused := false
+		b.state.Fault(func(op, key string) error {
+			if n--; op == "get" && n == 0 {
+				refused = true
+				return bucket.ErrSlowDown
+			}
+			return nil
+		}, nil)
+		reads := n
+		_, taken, err := discoverAll(t.Context(), b.ledger, src, Selection{}, time.Time{})
+		if !refused {
+			break
+		}
+		if !errors.Is(err, bucket.ErrSlowDown) || len(taken) > 0 {
+			t.Errorf("read %d refused: took %d files, %v", reads, len(taken), err)
+		}
+		n = reads
+	}
+}
+
 func TestServerThatOnlySaysSlowDownEndsTheDiscovery(t *testing.T) {
 	l := openLedger(t, bucket.NewMemory("state", nil))
 	src := &source{pageSize: 2, before: func(bucket.ListOptions, int) error { return bucket.ErrSlowDown }}
