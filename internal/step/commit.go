@@ -34,7 +34,7 @@ func (r *run) commit(ctx context.Context, in CommitInput) (CommitOutput, error) 
 	if err != nil {
 		return CommitOutput{}, err
 	}
-	summary := r.newSummary(in.Token, in.Discovered.Cutoff, found)
+	summary := r.newSummary(in.Token, in.Discovered, found)
 	outcomes := r.outcomes(ctx, keys, in.Discovered.Manifest, &summary)
 	if r.config.Failure.Atomicity == AtomicityRun {
 		if outcomes, err = r.allOrNothing(ctx, keys, in.Discovered.Manifest, &summary); err != nil {

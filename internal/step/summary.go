@@ -21,6 +21,8 @@ type Summary struct {
 	Token     int64     `json:"token"`
 	Started   time.Time `json:"started"` // of the execution, waiting included
 	Cutoff    time.Time `json:"cutoff"`  // server time of the listing
+	Source    Location  `json:"source"`
+	Manifest  string    `json:"manifest"` // ETag of the manifest that was processed
 
 	Listed  int64                   `json:"listed"`
 	Skipped map[ledger.Reason]int64 `json:"skipped"` // listed files not taken, by reason
@@ -35,8 +37,9 @@ type Summary struct {
 	Rejected    int64 `json:"rejected"`
 	Bytes       int64 `json:"bytes"` // of the source files done
 
-	Atomicity Atomicity     `json:"atomicity"`
-	Failures  []FileFailure `json:"failures"` // the first hundred
+	Atomicity   Atomicity     `json:"atomicity"`
+	MaxAttempts int           `json:"maxAttempts"`
+	Failures    []FileFailure `json:"failures"` // the first hundred
 
 	hindered int64 // of the deferred, those put off by trouble
 }
@@ -50,13 +53,14 @@ type FileFailure struct {
 	Error       string `json:"error"`
 }
 
-func (r *run) newSummary(token int64, cutoff time.Time, found ledger.Discovery) Summary {
+func (r *run) newSummary(token int64, discovered DiscoverOutput, found ledger.Discovery) Summary {
 	return Summary{
 		Pipeline: r.config.Pipeline, Trigger: r.config.Trigger,
 		Run: r.execution.Name, Execution: r.execution.ID, Token: token,
-		Started: r.execution.StartTime, Cutoff: cutoff,
+		Started: r.execution.StartTime, Cutoff: discovered.Cutoff,
+		Source: r.config.Source, Manifest: discovered.Manifest.ETag,
 		Listed: found.Listed, Skipped: found.Skipped, Left: found.Left,
-		Atomicity: r.config.Failure.Atomicity, Failures: []FileFailure{},
+		Atomicity: r.config.Failure.Atomicity, MaxAttempts: r.config.Failure.MaxAttempts, Failures: []FileFailure{},
 	}
 }
 
