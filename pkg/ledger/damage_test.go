@@ -65,3 +65,18 @@ func TestExchangedSegmentIsDamage(t *testing.T) {
 		}
 	}
 }
+
+func TestAHeadThatIsMissingBesideItsSegmentsIsDamage(t *testing.T) {
+	b := newBench(t)
+	if err := b.ledger.Verify(t.Context()); err != nil {
+		t.Errorf("a ledger that was never written to: %v", err)
+	}
+	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow(done("a"))})
+	if err := b.ledger.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := b.state.Delete(t.Context(), "state/ledger/head.json"); err != nil {
+		t.Fatal(err)
+	}
+	wantDamaged(t, "missing head", b.ledger.Verify(t.Context()))
+}

@@ -12,7 +12,11 @@ import (
 // Row is what the ledger knows of one key, nil for nothing. It reads the
 // indexes of the segments around the key, and a block of each.
 func (l *Ledger) Row(ctx context.Context, key string) (*Row, error) {
-	r, err := l.lookUp(ctx, key)
+	head, err := l.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := l.lookUp(ctx, head, key)
 	if r == nil || err != nil {
 		return nil, err
 	}
@@ -20,11 +24,7 @@ func (l *Ledger) Row(ctx context.Context, key string) (*Row, error) {
 	return &row, nil
 }
 
-func (l *Ledger) lookUp(ctx context.Context, key string) (*record, error) {
-	head, err := l.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (l *Ledger) lookUp(ctx context.Context, head Head, key string) (*record, error) {
 	rows := l.mergeSpan(l.newIndexes(), head.Segments, key, span{upTo: key})
 	defer rows.close()
 	r, err := rows.next(ctx)
@@ -33,6 +33,10 @@ func (l *Ledger) lookUp(ctx context.Context, key string) (*record, error) {
 	}
 	return r, nil
 }
+
+// SkipUnlisted is a Verdict of Explain, with Lexicographic: the file is due, but
+// sorts before what is listed. The next listing of everything finds it.
+const SkipUnlisted Reason = "unlisted"
 
 // Explain tells what Discover would make of one listed file, as far as that
 // does not depend on other files: by the selection and the ledger alone. It
@@ -45,10 +49,17 @@ func (l *Ledger) Explain(ctx context.Context, e bucket.Entry, sel Selection, cut
 	if !strings.HasPrefix(e.Key, s.prefix) {
 		return Verdict{}, fmt.Errorf("explain: key %q is not below the prefix %q", e.Key, s.prefix)
 	}
-	row, err := l.lookUp(ctx, e.Key)
+	head, err := l.Head(ctx)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("explain: %w", err)
+	}
+	row, err := l.lookUp(ctx, head, e.Key)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("explain: %w", err)
 	}
 	d, reason := s.judge(&e, row, cutoff)
+	if reason == "" && e.Key <= head.startAfter(sel, cutoff) {
+		reason = SkipUnlisted
+	}
 	return verdict(d, reason, row), nil
 }

@@ -97,3 +97,24 @@ func TestExplainAgreesWithThePlan(t *testing.T) {
 		t.Errorf("a key elsewhere: %v", err)
 	}
 }
+
+func TestExplainKnowsWhatALexicographicListingLeavesOut(t *testing.T) {
+	b := newBench(t)
+	sel := Selection{Lexicographic: true, LookBack: time.Minute, Reconcile: time.Hour}
+	b.write("x", "b")
+	for range 2 {
+		b.run(sel)
+		b.clock.advance(2 * time.Minute)
+	}
+	b.write("late", "a")
+	for _, c := range []struct {
+		at   time.Duration
+		want Reason
+	}{{0, SkipUnlisted}, {time.Hour, ""}} {
+		v, err := b.ledger.Explain(t.Context(), bucket.Entry{Key: "a", ETag: `"e"`, Size: 4}, sel, b.clock.now().Add(c.at))
+		_, taken, discoverErr := discoverAll(t.Context(), b.ledger, b.source, sel, b.clock.now().Add(c.at))
+		if err != nil || discoverErr != nil || v.Reason != c.want || (len(taken) > 0) != (c.want == "") {
+			t.Errorf("after %v: %+v, %v; a run takes %+v, %v", c.at, v, err, taken, discoverErr)
+		}
+	}
+}
