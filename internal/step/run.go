@@ -46,22 +46,25 @@ func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
 		}
 	}
 	r.state = wired{r.state}
-	register, err := s3lock.New(r.state, LockKey(config))
-	if err != nil {
-		return nil, err
-	}
-	r.lock, err = lease.New(register, lease.Config{
-		TTL:        seconds(config.Lock.TTLSeconds),
-		Grace:      seconds(config.Lock.GraceSeconds),
+	r.lock, err = r.openLock(lease.Config{
 		Poll:       config.pollEvery(),
 		MaxWaiters: config.Lock.MaxWaiters,
 		Priority:   config.Lock.Priority,
-		Logger:     r.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// openLock opens the pipeline's lock for one who queues as c says.
+func (r *run) openLock(c lease.Config) (*lease.Lock, error) {
+	register, err := s3lock.New(r.state, LockKey(r.config))
+	if err != nil {
+		return nil, err
+	}
+	c.TTL, c.Grace, c.Logger = seconds(r.config.Lock.TTLSeconds), seconds(r.config.Lock.GraceSeconds), r.log
+	return lease.New(register, c)
 }
 
 // holding picks up the lease that the run took in an earlier state and keeps
