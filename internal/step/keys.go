@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
@@ -49,6 +50,36 @@ func (k runKeys) results() string         { return k.folder + "results/" }
 func (k runKeys) summary() string         { return k.folder + "summary.json" }
 func (k runKeys) mapResults() string      { return k.folder + "map" } // Step Functions adds the slash
 func (k runKeys) result(batch int) string { return fmt.Sprintf("%s%08d.json", k.results(), batch) }
+
+// attemptKey is a key of a run's records taken apart.
+type attemptKey struct {
+	run   string
+	token int64
+	name  string // below the folder
+}
+
+// runsPrefix is where the records of all runs are, or of one.
+func runsPrefix(c RunConfig, run string) string {
+	if run == "" {
+		return c.State.Prefix + "runs/"
+	}
+	return c.State.Prefix + "runs/" + run + "/"
+}
+
+// parseAttempt takes the key of a record apart; false if it is none.
+func parseAttempt(c RunConfig, key string) (a attemptKey, ok bool) {
+	parts := strings.SplitN(strings.TrimPrefix(key, runsPrefix(c, "")), "/", 3)
+	if len(parts) < 3 {
+		return a, false
+	}
+	token, err := strconv.ParseInt(parts[1], 10, 64)
+	a = attemptKey{run: parts[0], token: token, name: parts[2]}
+	return a, err == nil && token > 0 && strings.HasPrefix(key, keysOf(c, a.run, a.token).folder)
+}
+
+// after is a string behind all that the folder has below a name, and before
+// the names that follow: "0" is what comes after "/".
+func (k runKeys) after(name string) string { return k.folder + name + "0" }
 
 // maxKeyBytes is S3's limit on a key. Source: S3 user guide, "Naming objects".
 const maxKeyBytes = 1024

@@ -60,3 +60,23 @@ func TestKeysOfARun(t *testing.T) {
 		equal(t, "key", got, want)
 	}
 }
+
+func TestKeysOfRunRecordsAreTakenApart(t *testing.T) {
+	var c RunConfig
+	c.State.Prefix = "lockstep/"
+	for key, want := range map[string]attemptKey{
+		"lockstep/runs/P1/000000000007/summary.json":           {"P1", 7, "summary.json"},
+		"lockstep/runs/P1/1769850000000/results/00000003.json": {"P1", 1769850000000, "results/00000003.json"},
+		"lockstep/runs/P1/7/summary.json":                      {},
+		"lockstep/runs/P1/-00000000007/summary.json":           {},
+		"lockstep/runs/P1/000000000007":                        {},
+		"lockstep/runs/P1/notes/summary.json":                  {},
+		"other/runs/P1/000000000007/summary.json":              {},
+		"P1/000000000007/summary.json":                         {},
+	} {
+		got, ok := parseAttempt(c, key)
+		if ok != (want != attemptKey{}) || ok && got != want {
+			t.Errorf("%s: %+v, %v", key, got, ok)
+		}
+	}
+}

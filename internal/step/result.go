@@ -56,6 +56,13 @@ const resultReaders = 16
 // eachResult calls each with the outcomes of every file of the manifest, batch
 // by batch and in the manifest's order, until each returns an error.
 func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, each func(FileResult) error) error {
+	return r.eachBatch(ctx, manifest, func(ctx context.Context, batch Batch) ([]FileResult, error) {
+		return r.readResult(ctx, keys, batch)
+	}, each)
+}
+
+// eachBatch is eachResult for those who read a batch's results in another way.
+func (r *run) eachBatch(ctx context.Context, manifest ObjectRef, read func(context.Context, Batch) ([]FileResult, error), each func(FileResult) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	readers, ctx := errgroup.WithContext(ctx)
@@ -71,7 +78,7 @@ func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, 
 			}
 			readers.Go(func() error {
 				defer close(answer)
-				results, err := r.readResult(ctx, keys, batch)
+				results, err := read(ctx, batch)
 				answer <- results
 				return err
 			})

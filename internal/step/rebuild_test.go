@@ -1,0 +1,339 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+)
+
+// rebuild damages the head and has a person write the ledger anew.
+func (w *world) rebuild() Rebuilt {
+	w.Helper()
+	head := LedgerPrefix(w.parsed()) + "head.json"
+	_, err := w.state.Put(w.Context(), head, strings.NewReader("{"), "", bucket.Condition{})
+	w.ok(err)
+	var built Rebuilt
+	o := w.operator()
+	foretold, err := o.Foretell(w.Context())
+	w.ok(err)
+	equal(w.T, "the head after a dry run", string(w.read(w.state, head)), "{")
+	w.ok(o.Hold(w.Context(), 0, func(ctx context.Context, token int64) error {
+		built, err = o.Rebuild(ctx, token, false)
+		return err
+	}))
+	if fmt.Sprint(foretold) != fmt.Sprint(built) {
+		w.Errorf("foretold %+v, built %+v", foretold, built)
+	}
+	return built
+}
+
+// wantRows compares the ledger with what it was.
+func (w *world) wantRows(want map[string]ledger.Row) {
+	w.Helper()
+	if got := w.rows(); !maps.Equal(got, want) {
+		w.Errorf("the ledger has\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func (w *world) wantProblems(built Rebuilt, want ...string) {
+	w.Helper()
+	if len(built.Problems) != len(want) {
+		w.Fatalf("problems %+v, want %q", built.Problems, want)
+	}
+	for i, text := range want {
+		if got := fmt.Sprintf("%s %d: %s", built.Problems[i].Run, built.Problems[i].Token, built.Problems[i].Problem); !strings.Contains(got, text) {
+			w.Errorf("problem %d is %q, want %q", i, got, text)
+		}
+	}
+}
+
+// The records of the runs tell all that the ledger had, in random worlds with
+// failures, quarantine, new versions, crashed batches and runs taken back.
+func TestRebuildTellsWhatTheLedgerHad(t *testing.T) {
+	for range 30 {
+		seed := rand.Uint64()
+		inWorld(t, func(w *world) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			w.set("batch.maxFiles", 1+random.IntN(3))
+			w.set("failure.backoffSeconds", 0)
+			for n := range 8 {
+				for range random.IntN(6) {
+					content := []string{"good", "poison"}[random.IntN(2)]
+					w.upload(fmt.Sprintf("in/%d", random.IntN(9)), fmt.Sprint(content, random.IntN(3)))
+				}
+				w.set("failure.atomicity", []string{"file", "run"}[random.IntN(2)])
+				w.set("failure.maxAttempts", 1+random.IntN(3))
+				run := fmt.Sprint("P", n)
+				token := w.begin(run)
+				d := w.discover(run, token)
+				for _, batch := range w.batches(d) {
+					switch random.IntN(6) {
+					case 0: // crashed
+					case 1: // changed meanwhile
+						w.upload(batch.Files[0].Key, fmt.Sprint("good", random.IntN(1000)))
+						fallthrough
+					default:
+						_, err := w.process(run, token, batch)
+						w.ok(err)
+					}
+				}
+				if d.Batches > 0 {
+					_, err := w.tryCommit(run, token, d)
+					var many *TooManyFilesFailedError
+					if err != nil && !errors.As(err, &many) {
+						w.ok(err)
+					}
+				}
+				w.release(run, token)
+				time.Sleep(time.Minute) // the bubble's
+			}
+			want := w.rows()
+			built := w.rebuild()
+			w.wantRows(want)
+			equal(w.T, "rows", built.Rows(), int64(len(want)))
+			w.wantProblems(built)
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		})
+	}
+}
+
+func TestRebuildForgetsWhatTheSourceHasNoMore(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for _, key := range []string{"in/a", "in/b", "in/c"} {
+			w.upload(key, "x")
+		}
+		_, err := w.run("P1")
+		w.ok(err)
+		want := w.rows()
+		w.ok(w.source.Delete(w.Context(), "in/b"))
+		delete(want, "in/b")
+		built := w.rebuild()
+		w.wantRows(want)
+		equal(t, "vanished", built.Vanished, 1)
+		w.ok(w.source.Delete(w.Context(), "in/c"))
+		delete(want, "in/c")
+		w.rebuild()
+		w.wantRows(want)
+	})
+}
+
+// What lies outside of the source prefix is not listed, and so not judged.
+func TestRebuildKeepsWhatAnotherPrefixTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.upload("in/a", "x")
+		w.upload("in/sub/b", "x")
+		_, err := w.run("P1")
+		w.ok(err)
+		want := w.rows()
+		w.ok(w.source.Delete(w.Context(), "in/a"))
+		w.set("source.prefix", "in/sub")
+		w.rebuild()
+		w.wantRows(want)
+	})
+}
+
+func TestRebuildDoesNotMixUpSourceBuckets(t *testing.T) {
+	inWorld(t, func(w *world) {
+		other := bucket.NewMemory("other", nil)
+		w.open(w.source, w.lake, w.state, other)
+		w.upload("in/a", "x")
+		_, err := w.run("P1")
+		w.ok(err)
+		w.set("source.bucket", "other")
+		_, err = other.Put(w.Context(), "in/a", strings.NewReader("x"), "", bucket.Condition{})
+		w.ok(err)
+		built := w.rebuild()
+		equal(t, "rows", built.Rows(), 0)
+		equal(t, "runs", built.Runs, 0)
+		w.wantProblems(built)
+	})
+}
+
+// Records that lifecycle rules or people removed prove nothing, and what they
+// no longer prove is processed again.
+func TestRebuildReportsWhatTheRecordsLeaveOpen(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(w *world, keys runKeys)
+		rows   int // of P2's three files, of which one failed and one crashed
+		want   string
+	}{
+		{"nothing", func(*world, runKeys) {}, 3, ""},
+		{"no summary", func(w *world, k runKeys) { w.ok(w.state.Delete(w.Context(), k.summary())) }, 0, "P2 2: it left no summary"},
+		{"cut summary", func(w *world, k runKeys) { w.write(k.summary(), `{"run": "P2`) }, 0, "P2 2: its summary cannot be read"},
+		{"no manifest", func(w *world, k runKeys) { w.ok(w.state.Delete(w.Context(), k.manifest())) }, 0, "P2 2: its manifest is not there any more"},
+		{"another manifest", func(w *world, k runKeys) { w.write(k.manifest(), "[]\n") }, 0, "P2 2: its manifest was overwritten"},
+		{"no result of what was done", func(w *world, k runKeys) { w.ok(w.state.Delete(w.Context(), k.result(0))) }, 1,
+			"P2 2: its results are not those that were committed: they have 0 files done and 1 failed, its summary has 1 and 2; nothing is known of 2 files without a result"},
+		{"no result of what failed", func(w *world, k runKeys) { w.ok(w.state.Delete(w.Context(), k.result(1))) }, 3, ""},
+		{"cut result", func(w *world, k runKeys) { w.write(k.result(0), `{"batch"`) }, 1, "nothing is known of 2 files without a result"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.upload("in/first", "x")
+				_, err := w.run("P1")
+				w.ok(err)
+				w.set("batch.maxFiles", 1)
+				w.upload("in/a", "good")
+				w.upload("in/b", "poison")
+				w.upload("in/c", "good")
+				token := w.begin("P2")
+				d := w.discover("P2", token)
+				for _, batch := range w.batches(d)[:2] { // the third crashes
+					_, err := w.process("P2", token, batch)
+					w.ok(err)
+				}
+				w.commit("P2", token, d)
+				w.release("P2", token)
+				before := w.rows()
+				c.damage(w, keysOf(w.parsed(), "P2", token))
+				built := w.rebuild()
+				if c.want == "" {
+					w.wantProblems(built)
+				} else {
+					w.wantProblems(built, c.want)
+				}
+				rows := w.rows()
+				equal(t, "rows", len(rows), 1+c.rows)
+				for key, row := range rows {
+					equal(t, key, row, before[key])
+				}
+			})
+		})
+	}
+}
+
+func (w *world) write(key, content string) {
+	w.Helper()
+	_, err := w.state.Put(w.Context(), key, strings.NewReader(content), "", bucket.Condition{})
+	w.ok(err)
+}
+
+// A run that found nothing leaves no summary, and nothing open.
+func TestAnEmptyRunIsNoProblem(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, err := w.run("P1")
+		w.ok(err)
+		built := w.rebuild()
+		w.wantProblems(built)
+		equal(t, "runs", built.Runs, 0)
+	})
+}
+
+func TestTroubleEndsARebuildAndLeavesWhatWasThere(t *testing.T) {
+	for name, fault := range map[string]struct {
+		on      func(w *world) *bucket.Memory
+		op, key string
+	}{
+		"the listing of the source": {func(w *world) *bucket.Memory { return w.source }, "list", "in/"},
+		"the listing of records":    {func(w *world) *bucket.Memory { return w.state }, "list", "lockstep/runs/"},
+		"a summary":                 {func(w *world) *bucket.Memory { return w.state }, "get", "lockstep/runs/P1/000000000001/summary.json"},
+		"a manifest":                {func(w *world) *bucket.Memory { return w.state }, "get", "lockstep/runs/P1/000000000001/manifest.json"},
+		"a result":                  {func(w *world) *bucket.Memory { return w.state }, "get", "lockstep/runs/P1/000000000001/results/00000000.json"},
+	} {
+		inWorld(t, func(w *world) {
+			w.upload("in/a", "x")
+			_, err := w.run("P1")
+			w.ok(err)
+			head := LedgerPrefix(w.parsed()) + "head.json"
+			w.write(head, "{")
+			fault.on(w).Fault(func(op, key string) error {
+				if op == fault.op && key == fault.key {
+					return errors.New("connection reset")
+				}
+				return nil
+			}, nil)
+			o := w.operator()
+			err = o.Hold(w.Context(), 0, func(ctx context.Context, token int64) error {
+				_, err := o.Rebuild(ctx, token, false)
+				return err
+			})
+			if err == nil || !strings.Contains(err.Error(), "connection reset") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := o.Foretell(w.Context()); err == nil {
+				t.Errorf("%s: a dry run succeeds", name)
+			}
+			fault.on(w).Fault(nil, nil)
+			equal(t, name, string(w.read(w.state, head)), "{")
+		})
+	}
+}
+
+func TestAnIntactLedgerIsRebuiltOnDemandOnly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.upload("in/a", "x")
+		_, err := w.run("P1")
+		w.ok(err)
+		want := w.rows()
+		o := w.operator()
+		rebuild := func(intact bool) error {
+			return o.Hold(w.Context(), 0, func(ctx context.Context, token int64) error {
+				_, err := o.Rebuild(ctx, token, intact)
+				return err
+			})
+		}
+		if err := rebuild(false); !errors.Is(err, ledger.ErrIntact) {
+			t.Errorf("%v", err)
+		}
+		w.ok(rebuild(true))
+		w.wantRows(want)
+	})
+}
+
+// The results of a large run are not listed one by one.
+func TestListingOfRecordsLeapsOverResults(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for n := range 3 {
+			keys := keysOf(w.parsed(), fmt.Sprint("P", n), int64(9-n))
+			w.write(keys.manifest(), "[{}]")
+			w.write(keys.summary(), "{}")
+			w.write(keys.folder+"map/x/1", "{}")
+			for i := range 4000 {
+				w.write(keys.result(i), "")
+			}
+		}
+		w.write("lockstep/runs/P0/notes.txt", "not ours")
+		lists := 0
+		w.state.Fault(func(op, _ string) error {
+			if op == "list" {
+				lists++
+			}
+			return nil
+		}, nil)
+		r, err := w.steps.begin(execution("x"), w.config())
+		w.ok(err)
+		found, err := r.attempts(w.Context(), "")
+		w.ok(err)
+		if len(found) != 3 || lists > 4 {
+			t.Errorf("%d requests found %+v", lists, found)
+		}
+		for i, a := range found {
+			equal(t, "attempt", a, attempt{run: fmt.Sprint("P", 2-i), token: int64(7 + i), manifest: 4, summary: true})
+		}
+		one, err := r.attempts(w.Context(), "P1")
+		w.ok(err)
+		if len(one) != 1 || one[0].run != "P1" {
+			t.Errorf("of P1 alone: %+v", one)
+		}
+	})
+}
+
+func TestRebuiltIsJSON(t *testing.T) {
+	body, err := json.Marshal(Rebuilt{Runs: 2, Done: 3, Problems: []RunProblem{{"P1", 7, "why"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "JSON", string(body), `{"runs":2,"done":3,"failed":0,"quarantined":0,"vanished":0,"problems":[{"run":"P1","token":7,"problem":"why"}]}`)
+}
