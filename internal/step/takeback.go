@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
 )
 
 // takeBackers is how many files' outputs are removed at a time.
@@ -49,17 +50,25 @@ func (r *run) outputsOf(ctx context.Context, f FileResult) ([]string, error) {
 	if f.Outcome == OutcomeDone || f.Outcome == OutcomeFailed && !f.crashed {
 		return f.Outputs, nil
 	}
-	var keys []string
-	outputs, asides := outputStems(r.config, f.File)
+	entries, err := r.listOutputs(ctx, f.File)
+	keys := make([]string, len(entries))
+	for i, e := range entries {
+		keys[i] = e.Key
+	}
+	return keys, err
+}
+
+// listOutputs lists what the destination has of a file at its version.
+func (r *run) listOutputs(ctx context.Context, f ledger.File) ([]bucket.Entry, error) {
+	var found []bucket.Entry
+	outputs, asides := outputStems(r.config, f)
 	for _, stem := range []string{outputs, asides} {
 		for page, err := range r.destination.List(ctx, bucket.ListOptions{Prefix: stem}) {
 			if err != nil {
 				return nil, err
 			}
-			for _, entry := range page.Entries {
-				keys = append(keys, entry.Key)
-			}
+			found = append(found, page.Entries...)
 		}
 	}
-	return keys, nil
+	return found, nil
 }

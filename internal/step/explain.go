@@ -1,0 +1,201 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+)
+
+// Explained is all that can be known of one key.
+type Explained struct {
+	Key     string        `json:"key"`
+	Source  *SourceObject `json:"source"`  // what S3 has now; null for nothing
+	Row     *ledger.Row   `json:"ledger"`  // what the ledger knows; null for nothing
+	Next    Next          `json:"next"`    // what the next run does with it
+	Failure *LastFailure  `json:"failure"` // of the row that failed, if its run's records are there; else null
+	Outputs []Output      `json:"outputs"` // of the versions that S3 and the ledger have
+	// Gaps are what could not be found out, and why.
+	Gaps []string `json:"gaps"`
+}
+
+// SourceObject is an object as the source's listing has it.
+type SourceObject struct {
+	ETag         string    `json:"etag"`
+	Size         int64     `json:"size"` // bytes
+	LastModified time.Time `json:"lastModified"`
+	StorageClass string    `json:"storageClass"` // "" is STANDARD
+}
+
+// Next says whether the next run takes a file, were it to list the source now.
+type Next struct {
+	Takes bool `json:"takes"`
+	// Kind is new, changed, retried or reprocessed; "" if it is not taken.
+	Kind string `json:"kind"`
+	// Reason is why it is not taken; "" if it is.
+	Reason ledger.Reason `json:"reason"`
+}
+
+// Reasons of Next that no listing gives.
+const (
+	ReasonNotThere      ledger.Reason = "notThere"      // the source has no such object
+	ReasonOutsidePrefix ledger.Reason = "outsidePrefix" // the key is not below source.prefix
+)
+
+// LastFailure is why a file failed, as the run says that committed the failure.
+type LastFailure struct {
+	Run     string `json:"run"`
+	Token   int64  `json:"token"`
+	Error   string `json:"error"`
+	Summary string `json:"summary"` // S3 URL
+}
+
+// Output is an object that belongs to a version of a file.
+type Output struct {
+	Key          string    `json:"key"`
+	ETag         string    `json:"etag"` // of the source version that it is of
+	Size         int64     `json:"size"` // bytes
+	LastModified time.Time `json:"lastModified"`
+}
+
+// Explain finds out what there is to know of one key. It fails where source or
+// ledger cannot be read; what else it does not find is a gap.
+func (o *Operator) Explain(ctx context.Context, key string) (Explained, error) {
+	e := Explained{Key: key, Outputs: []Output{}, Gaps: []string{}}
+	entry, now, err := o.listed(ctx, key)
+	if err != nil {
+		return Explained{}, err
+	}
+	if e.Row, err = o.books.Row(ctx, key); err != nil {
+		return Explained{}, o.inLedger("read", err)
+	}
+	if entry != nil {
+		e.Source = &SourceObject{ETag: entry.ETag, Size: entry.Size, LastModified: entry.LastModified, StorageClass: entry.StorageClass}
+	}
+	if e.Next, err = o.next(ctx, key, entry, now); err != nil {
+		return Explained{}, err
+	}
+	if e.Row != nil && e.Row.Outcome != ledger.Done && e.Row.Attempts > 0 {
+		if e.Failure, err = o.failure(ctx, *e.Row); err != nil {
+			e.Gaps = append(e.Gaps, fmt.Sprintf("why it failed: %v", err))
+		}
+	}
+	if err := o.outputs(ctx, &e); err != nil {
+		e.Gaps = append(e.Gaps, fmt.Sprintf("its outputs: %v", err))
+	}
+	return e, nil
+}
+
+// listed is the source's entry of one key, nil if there is none.
+func (o *Operator) listed(ctx context.Context, key string) (*bucket.Entry, time.Time, error) {
+	for page, err := range o.run.source.List(ctx, bucket.ListOptions{Prefix: key, PageSize: 1}) {
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("look for the file: %w", err)
+		}
+		// Of what begins with the key, the key itself comes first.
+		if len(page.Entries) > 0 && page.Entries[0].Key == key {
+			return &page.Entries[0], page.ServerTime, nil
+		}
+		return nil, page.ServerTime, nil
+	}
+	return nil, time.Time{}, errors.Join(fmt.Errorf("look for the file: %w", bucket.ErrListing), ctx.Err())
+}
+
+func (o *Operator) next(ctx context.Context, key string, entry *bucket.Entry, now time.Time) (Next, error) {
+	switch {
+	case !strings.HasPrefix(key, o.run.config.Source.Prefix):
+		return Next{Reason: ReasonOutsidePrefix}, nil
+	case entry == nil:
+		return Next{Reason: ReasonNotThere}, nil
+	}
+	verdict, err := o.books.Explain(ctx, *entry, o.run.config.selection(), now)
+	if err != nil {
+		return Next{}, o.inLedger("read", err)
+	}
+	return Next{Takes: verdict.Reason == "", Kind: verdict.Kind.String(), Reason: verdict.Reason}, nil
+}
+
+// failure looks for a row's failure in the records of its run: among the first
+// hundred of the summary, else in the result of its batch.
+func (o *Operator) failure(ctx context.Context, row ledger.Row) (*LastFailure, error) {
+	attempts, err := o.run.attempts(ctx, row.Run)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range slices.Backward(attempts) {
+		if !a.summary {
+			continue
+		}
+		keys := keysOf(o.run.config, a.run, a.token)
+		var summary Summary
+		if err := o.run.readJSON(ctx, keys.summary(), &summary); err != nil {
+			return nil, err
+		}
+		why, err := o.whyFailed(ctx, keys, summary, row)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			return &LastFailure{Run: a.run, Token: a.token, Error: why, Summary: "s3://" + o.run.state.Name() + "/" + keys.summary()}, nil
+		}
+	}
+	return nil, fmt.Errorf("no records of run %s tell of it", row.Run)
+}
+
+func (o *Operator) whyFailed(ctx context.Context, keys runKeys, summary Summary, row ledger.Row) (why string, err error) {
+	for _, f := range summary.Failures {
+		if f.Key == row.Key {
+			return f.Error, nil
+		}
+	}
+	if len(summary.Failures) < maxFailuresListed {
+		return "", nil
+	}
+	manifest := ObjectRef{Bucket: o.run.state.Name(), Key: keys.manifest(), ETag: summary.Manifest}
+	err = readManifest(ctx, o.run.state, manifest, func(batch Batch) error {
+		at := slices.IndexFunc(batch.Files, func(f ledger.Candidate) bool { return f.Key == row.Key })
+		if at < 0 {
+			return nil
+		}
+		results, err := o.run.readResult(ctx, keys, batch)
+		if err != nil {
+			return err
+		}
+		why = results[at].Error
+		return errStopped
+	})
+	if err == errStopped {
+		err = nil
+	}
+	return why, err
+}
+
+// outputs lists what there is of the version that the ledger has, and of the
+// one that S3 has.
+func (o *Operator) outputs(ctx context.Context, e *Explained) error {
+	if !strings.HasPrefix(e.Key, o.run.config.Source.Prefix) {
+		return nil
+	}
+	var versions []string
+	if e.Row != nil {
+		versions = append(versions, e.Row.ETag)
+	}
+	if e.Source != nil && !slices.Contains(versions, e.Source.ETag) {
+		versions = append(versions, e.Source.ETag)
+	}
+	for _, etag := range versions {
+		entries, err := o.run.listOutputs(ctx, ledger.File{Key: e.Key, ETag: etag})
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			e.Outputs = append(e.Outputs, Output{Key: entry.Key, ETag: etag, Size: entry.Size, LastModified: entry.LastModified})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package step
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/lease"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+)
+
+// Planned is what the next run would do, were it to list the source now.
+type Planned struct {
+	ledger.Discovery
+	Batches int       `json:"batches"`
+	Cutoff  time.Time `json:"cutoff"` // server time that ages were measured at
+	Lock    lease.Status `json:"lock"`
+}
+
+// Plan tells of each listed file whether the next run would take it, and if
+// not, why; see ledger.Plan for the order. It writes nothing, and takes no lock:
+// a run that is at work may have settled some of it by the time it is read.
+func (o *Operator) Plan(ctx context.Context, each func(ledger.Verdict) error) (Planned, error) {
+	status, err := o.Lock(ctx)
+	if err != nil {
+		return Planned{}, fmt.Errorf("read the server's time: %w", err)
+	}
+	batches := &manifestWriter{limits: o.run.config.Batch, out: bufio.NewWriter(io.Discard)}
+	found, err := o.books.Plan(ctx, o.run.source, o.run.config.selection(), status.Now, func(v ledger.Verdict) error {
+		if v.Reason == "" {
+			if err := batches.add(ledger.Candidate{File: v.File, Attempts: v.Attempts}); err != nil {
+				return err
+			}
+		}
+		return each(v)
+	})
+	if err == nil {
+		err = batches.flush()
+	}
+	if err != nil {
+		return Planned{}, fmt.Errorf("plan for files below s3://%s/%s: %w", o.run.source.Name(), o.run.config.Source.Prefix, err)
+	}
+	return Planned{Discovery: found, Batches: batches.batches, Cutoff: status.Now, Lock: status}, nil
+}
