@@ -50,10 +50,12 @@ func (l *Lock) Ask(ctx context.Context, owner string) (Answer, error) {
 	}
 	a := Answer{
 		Decision: t.said.decision, Grant: g, Holders: t.holders(), Waiters: len(t.said.after.Waiters),
-		Position: t.said.position, Now: t.view.now,
+		Position: t.said.position, Now: t.view.now, Fresh: t.said.fresh, TookFrom: shown(t.said.ended, t.view.now),
+	}
+	if !t.said.arrived.IsZero() {
+		a.Waiting = max(0, t.view.now.Sub(t.said.arrived))
 	}
 	if a.Decision == Wait {
-		a.Waiting = max(0, t.view.now.Sub(t.said.arrived))
 		a.RetryAfter = max(time.Second, (t.pause() + time.Second - 1).Truncate(time.Second))
 	}
 	return a, nil

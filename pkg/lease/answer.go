@@ -30,11 +30,18 @@ type Waiter struct {
 // Answer is the outcome of one Ask.
 type Answer struct {
 	Decision Decision
-	Grant    Grant    // when Held
+	Grant    Grant // when Held
+	// Fresh: the asker has the grant, or its place in the queue, by this turn. It
+	// is false for one that asks again.
+	Fresh bool
+	// TookFrom are the holders whose time was over and whose part of the lock this
+	// turn freed. Each of them is in one answer only, whoever gets the lock then.
+	TookFrom []Holder
 	Holders  []Holder // who has the lock, the asker included
 	Waiters  int      // how many queue
 	Position int      // when Wait: 1 is next
-	// Waiting is how long the asker has been queued, by the server's clock.
+	// Waiting is how long the asker has been queued, by the server's clock; with a
+	// fresh grant, how long it was.
 	Waiting time.Duration
 	// RetryAfter is when to ask again, in whole seconds: Poll, or sooner when
 	// the asker is next and the holder's time ends before that.
@@ -97,9 +104,11 @@ func (l *Lock) deadline(h holder, s sample) deadline {
 	return deadline{clock: l.cfg.Clock, from: s.sent, span: span}
 }
 
-func (d document) holders(now time.Time) []Holder {
-	holders := make([]Holder, 0, len(d.Holders))
-	for _, h := range d.Holders {
+func (d document) holders(now time.Time) []Holder { return shown(d.Holders, now) }
+
+func shown(all []holder, now time.Time) []Holder {
+	holders := make([]Holder, 0, len(all))
+	for _, h := range all {
 		holders = append(holders, Holder{
 			Owner: h.Owner, Token: h.Token, Acquired: h.Acquired, Renewed: h.Renewed,
 			Expires: h.expires(), Expired: h.expired(now),

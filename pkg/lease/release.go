@@ -9,9 +9,10 @@ import (
 
 // Released says what a release found.
 type Released struct {
-	Held      bool  // this call gave the lock back
-	Token     int64 // of the grant given back
-	Withdrawn bool  // the owner's place in the queue was given up
+	Held      bool      // this call gave the lock back
+	Token     int64     // of the grant given back
+	Acquired  time.Time // when that was granted, by the server's clock
+	Withdrawn bool      // the owner's place in the queue was given up
 	// Holders and Waiters are who has the lock, and how many queue, afterwards.
 	Holders []Holder
 	Waiters int
@@ -61,7 +62,7 @@ func (l *Lock) leave(ctx context.Context, r leaving) (Released, error) {
 		"withdrawn", gone.withdrawn, "reason", r.reason)
 	live := expire(after, v.now)
 	return Released{
-		Held: gone.held, Token: gone.token, Withdrawn: gone.withdrawn,
+		Held: gone.held, Token: gone.token, Acquired: gone.acquired, Withdrawn: gone.withdrawn,
 		Holders: live.holders(v.now), Waiters: len(live.Waiters), Now: v.now,
 	}, nil
 }

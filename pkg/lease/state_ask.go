@@ -32,18 +32,26 @@ type asking struct {
 // asked is the answer to it.
 type asked struct {
 	decision Decision
-	mine     holder // when held
-	fresh    bool   // a grant, or a place in the queue, that was not there before
-	position int    // when waiting: 1 is next
-	arrived  time.Time
-	after    document // as the asker leaves it
+	mine     holder    // when held
+	fresh    bool      // a grant, or a place in the queue, that was not there before
+	position int       // when waiting: 1 is next
+	arrived  time.Time // in the queue; zero for an asker that never was in it, or holds already
+	ended    []holder  // whose time was over, and from whom this turn took the lock
+	after    document  // as the asker leaves it
 }
 
 // ask grants the lock, or a place in the queue. The last result tells whether
 // the document has to be written: an asker that keeps its place costs no
 // write, unless its mark is about to grow old.
 func ask(d document, r asking, now time.Time) (document, asked, bool) {
-	d = expire(d, now)
+	next, said, write := askLive(expire(d, now), r, now)
+	if write {
+		said.ended = d.ended(now)
+	}
+	return next, said, write
+}
+
+func askLive(d document, r asking, now time.Time) (document, asked, bool) {
 	if h, i := d.holderOf(r.owner); i >= 0 {
 		return again(d, h, i, now)
 	}
@@ -52,8 +60,9 @@ func ask(d document, r asking, now time.Time) (document, asked, bool) {
 	// Those ahead get their slots first, even while they do not ask: else a
 	// newcomer that happens to come at the right moment overtakes them all.
 	if free := d.Limit - len(d.Holders); ahead < free {
+		w, _ := d.waiterOf(r.owner)
 		d, h := grant(d, r, now)
-		return d, asked{decision: Held, mine: h, fresh: true, after: d}, true
+		return d, asked{decision: Held, mine: h, fresh: true, arrived: w.Arrived, after: d}, true
 	}
 	if !r.queue {
 		return d, asked{decision: refused, after: d}, false

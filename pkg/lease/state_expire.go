@@ -14,10 +14,20 @@ func (h holder) expires() time.Time {
 // still holds.
 func (h holder) expired(now time.Time) bool { return now.After(h.expires()) }
 
+// ended are the holders whose time is over.
+func (d document) ended(now time.Time) (over []holder) {
+	for _, h := range d.Holders {
+		if h.expired(now) {
+			over = append(over, h)
+		}
+	}
+	return over
+}
+
 // expire takes the lock from holders whose time is over and the place from
 // waiters that went silent.
 func expire(d document, now time.Time) document {
-	if slices.ContainsFunc(d.Holders, func(h holder) bool { return h.expired(now) }) {
+	if len(d.ended(now)) > 0 {
 		live := make([]holder, 0, len(d.Holders))
 		for _, h := range d.Holders {
 			if !h.expired(now) {

@@ -15,6 +15,7 @@ type leaving struct {
 type left struct {
 	held      bool
 	token     int64
+	acquired  time.Time // when held
 	withdrawn bool
 }
 
@@ -24,7 +25,7 @@ func release(d document, r leaving, now time.Time) (document, left) {
 	var l left
 	if h, i := d.held(r.owner, r.token); i >= 0 && !r.spares(h.Acquired) {
 		d = d.withoutHolder(i).record(Event{At: now, Kind: Freed, Owner: h.Owner, Token: h.Token, Reason: r.reason})
-		l.held, l.token = true, h.Token
+		l.held, l.token, l.acquired = true, h.Token, h.Acquired
 	}
 	// A release for one token is about that grant; the place in the queue may
 	// belong to a later life of the same owner.

@@ -52,13 +52,13 @@ func TestReleaseActsForOwnerAndTokenOnly(t *testing.T) {
 		holds int
 		waits int
 	}{
-		{"the grant", leaving{owner: "P1", token: 42}, left{held: true, token: 42}, 0, 1},
-		{"whatever it holds", leaving{owner: "P1"}, left{held: true, token: 42}, 0, 1},
+		{"the grant", leaving{owner: "P1", token: 42}, left{held: true, token: 42, acquired: at(0)}, 0, 1},
+		{"whatever it holds", leaving{owner: "P1"}, left{held: true, token: 42, acquired: at(0)}, 0, 1},
 		{"an older grant", leaving{owner: "P1", token: 41}, left{}, 1, 1},
 		{"another owner", leaving{owner: "P9", token: 42}, left{}, 1, 1},
 		{"a waiter", leaving{owner: "P2"}, left{withdrawn: true}, 1, 0},
 		{"a waiter's older grant", leaving{owner: "P2", token: 7}, left{}, 1, 1},
-		{"stopped after it acquired", leaving{owner: "P1", until: at(1)}, left{held: true, token: 42}, 0, 1},
+		{"stopped after it acquired", leaving{owner: "P1", until: at(1)}, left{held: true, token: 42, acquired: at(0)}, 0, 1},
 		{"stopped before it acquired", leaving{owner: "P1", until: at(-1)}, left{}, 1, 1},
 		{"stopped before it queued", leaving{owner: "P2", until: at(4)}, left{}, 1, 1},
 		{"stopped after it queued", leaving{owner: "P2", until: at(5)}, left{withdrawn: true}, 1, 0},
