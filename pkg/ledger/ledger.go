@@ -81,6 +81,7 @@ type limits struct {
 	fetchBytes int64 // of blocks read at a time, unless one block has more
 	listings   int   // listed at a time
 	spanRows   int64 // rows of the ledger that make a span of its own
+	splitFrom  int   // pages that a span of unknown length has had before it is split
 	splitAfter int   // pages of a span between two tries to split it
 	heldFiles  int   // files that a bounded choice keeps in memory; a larger one sorts on disk
 }
@@ -100,6 +101,7 @@ func defaultLimits() limits {
 		fetchBytes:   256 << 10,
 		listings:     16,
 		spanRows:     50_000,
+		splitFrom:    8,
 		splitAfter:   2,
 		heldFiles:    100_000,
 	}

@@ -172,7 +172,9 @@ func (s *survey) next() (span, bool) {
 	}
 	slices.SortFunc(s.claims, func(a, b *claim) int { return cmp.Compare(s.left(b), s.left(a)) })
 	for _, c := range s.claims {
-		if c.closed || c.pages < c.tried+s.ledger.limits.splitAfter {
+		from, to := s.known(c)
+		short := to-from < 2 && c.pages < s.ledger.limits.splitFrom
+		if c.closed || short || c.pages < c.tried+s.ledger.limits.splitAfter {
 			continue
 		}
 		c.tried = c.pages

@@ -96,7 +96,7 @@ func testParallel(t *testing.T, kind string, key func(int, int, *rand.Rand) stri
 	slices.Sort(src.keys)
 	src.keys = slices.Compact(src.keys)
 	l := openLedger(t, bucket.NewMemory("state", nil))
-	l.limits.blockRows, l.limits.wholeBytes, l.limits.spanRows, l.limits.splitAfter = 4, 300, 40, 1
+	l.limits.blockRows, l.limits.wholeBytes, l.limits.spanRows, l.limits.splitFrom, l.limits.splitAfter = 4, 300, 40, 1, 1
 	var want []string
 	gone := []string{}
 	var token int64
@@ -163,7 +163,7 @@ func TestFaultOfOneSpanEndsTheDiscovery(t *testing.T) {
 	for page := 1; page <= 3; page++ {
 		synctest.Test(t, func(t *testing.T) {
 			l := openLedger(t, bucket.NewMemory("state", nil))
-			l.limits.splitAfter = 4
+			l.limits.splitFrom, l.limits.splitAfter = 4, 4
 			src := &source{pageSize: 2, delay: 50 * time.Millisecond, before: func(o bucket.ListOptions, number int) error {
 				if number == page && o.StartAfter > "in/0000050" {
 					return broken
@@ -179,6 +179,23 @@ func TestFaultOfOneSpanEndsTheDiscovery(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is short is not split: each half costs a page that is partly in vain.
+func TestShortListingIsOneListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLedger(t, bucket.NewMemory("state", nil))
+		src := &source{pageSize: 10, delay: 50 * time.Millisecond}
+		for i := range 80 {
+			src.keys = append(src.keys, fmt.Sprintf("in/%07d", i))
+		}
+		if _, _, err := discoverAll(t.Context(), l, src, Selection{}, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if src.listings.Load() != 1 || src.pages.Load() != 8 {
+			t.Errorf("%d listings with %d pages", src.listings.Load(), src.pages.Load())
+		}
+	})
 }
 
 func TestSlowDownIsWaitedForAndListedOn(t *testing.T) {

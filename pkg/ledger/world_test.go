@@ -110,7 +110,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		segmentBytes: 200 + w.random.Int64N(800), gone: 1 + w.random.IntN(5), commits: 3, attempts: 4, marks: 2 + w.random.IntN(4),
 		wholeBytes: w.random.Int64N(600), tailBytes: 60 + w.random.Int64N(200), fetchBytes: w.random.Int64N(300),
 		listings: 1, // one after the other, so that a seed is always the same world
-		spanRows: 1 + w.random.Int64N(20), splitAfter: 2, heldFiles: w.random.IntN(3),
+		spanRows: 1 + w.random.Int64N(20), splitFrom: 2, splitAfter: 2, heldFiles: w.random.IntN(3),
 	}
 	return w
 }
