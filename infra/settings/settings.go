@@ -132,11 +132,14 @@ func (v VPC) Used() bool { return len(v.SubnetIDs) > 0 }
 
 // Error refuses a setting.
 type Error struct {
-	Field   string // its path, such as "pipelines.weather.schedule.timeZone"
+	Field   string // its path, such as "pipelines.weather.schedule.timeZone"; "" for the whole
 	Problem string // what is wrong and what to write instead
 }
 
 func (e *Error) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("context %q %s", ContextKey, e.Problem)
+	}
 	return fmt.Sprintf("context %q: %s %s", ContextKey, e.Field, e.Problem)
 }
 

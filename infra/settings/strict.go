@@ -19,7 +19,7 @@ type raw = json.RawMessage
 func decode(text raw, target any) error {
 	if !json.Valid(text) {
 		var any any
-		return refuse("(whole)", "is not JSON: %v", json.Unmarshal(text, &any))
+		return refuse("", "is not JSON: %v", json.Unmarshal(text, &any))
 	}
 	return decodeValue(text, reflect.ValueOf(target).Elem(), "")
 }
@@ -81,7 +81,7 @@ func decodeMap(text raw, into reflect.Value, path string) error {
 func eachMember(text raw, path string, each func(name, at string, value raw) error) error {
 	members, err := membersOf(text)
 	if err != nil {
-		return refuse(or(path, "(whole)"), "is %s; it must be an object", excerpt(text))
+		return refuse(path, "is %s; it must be an object", excerpt(text))
 	}
 	seen := map[string]bool{}
 	for _, m := range members {

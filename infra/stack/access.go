@@ -30,17 +30,17 @@ func (b *builder) access(function string, pipelines ...*settings.Pipeline) []aws
 		case "discover":
 			a.allow("ReadLedger", state, at.ledger+"*", "s3:GetObject")
 			a.allow("FenceLedger", state, at.head, "s3:PutObject")
-			a.allow("WriteRunRecords", state, at.runs+"*", put...)
+			a.allow("WriteRunRecords", state, at.runs+"*", "s3:PutObject", "s3:AbortMultipartUpload") // a manifest goes in parts
 			a.list(source.Bucket, source.Prefix)
 		case "process":
 			a.allow("ReadSource", source.Bucket, source.Prefix+"*", "s3:GetObject")
 			a.seeMissing(source.Bucket, source.Prefix)
-			a.allow("WriteOutputs", destination.Bucket, destination.Prefix+"*", put...)
-			a.allow("WriteRunRecords", state, at.runs+"*", put...)
+			a.allow("WriteOutputs", destination.Bucket, destination.Prefix+"*", "s3:PutObject")
+			a.allow("WriteRunRecords", state, at.runs+"*", "s3:PutObject")
 			a.allow("ReadProgress", state, at.runs+"*/progress.json", "s3:GetObject")
 		case "commit":
-			a.allow("RunRecords", state, at.runs+"*", append([]string{"s3:GetObject"}, put...)...)
-			a.allow("Ledger", state, at.ledger+"*", append([]string{"s3:GetObject"}, put...)...)
+			a.allow("RunRecords", state, at.runs+"*", "s3:GetObject", "s3:PutObject")
+			a.allow("Ledger", state, at.ledger+"*", "s3:GetObject", "s3:PutObject")
 			a.allow("ClearSegments", state, at.ledger+"segments/*", "s3:DeleteObject")
 			// Only a run that is all or nothing takes outputs back.
 			if p.Config.Failure.Atomicity == step.AtomicityRun {
@@ -51,9 +51,6 @@ func (b *builder) access(function string, pipelines ...*settings.Pipeline) []aws
 	}
 	return append(a.all(), b.keyAccess(function == "process")...)
 }
-
-// put writes an object, in parts where it is long.
-var put = []string{"s3:PutObject", "s3:AbortMultipartUpload"}
 
 // statements gathers grants of the same kind, so that a policy grows by a
 // resource and not by a statement with each pipeline.

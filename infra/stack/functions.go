@@ -88,7 +88,7 @@ func (b *builder) addFunction(name string, size *settings.Function, architecture
 	if b.settings.VPC.Used() {
 		b.intoVPC(function, role)
 	}
-	b.excuseFunction(function, role)
+	b.excuseFunction(role)
 	return function
 }
 
@@ -146,7 +146,8 @@ func (b *builder) addProcessAccess() {
 			Statements:        &statements,
 		})
 		fixID(policy, id)
-		b.excusePolicy(policy)
+		b.excuseAccessPolicy(policy)
+		b.processAccess[p.Name] = policy
 	}
 }
 

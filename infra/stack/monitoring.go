@@ -178,7 +178,6 @@ func (b *builder) alarmTopic() *string {
 		Resources:  &[]*string{topic.TopicArn()},
 		Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": awscdk.Aws_ACCOUNT_ID()}},
 	}))
-	b.excuseTopic(topic)
 	if email := b.settings.Alarms.Email; email != "" {
 		awssns.NewCfnSubscription(b.stack, jsii.String("AlarmEmail"), &awssns.CfnSubscriptionProps{
 			TopicArn: topic.TopicArn(), Protocol: jsii.String("email"), Endpoint: &email,

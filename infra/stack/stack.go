@@ -13,6 +13,7 @@ package stack
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
@@ -45,6 +46,8 @@ type builder struct {
 	deadStart   awssqs.Queue
 	functions   map[string]awslambda.Function
 	machines    map[string]awsstepfunctions.StateMachine // by pipeline
+	// processAccess are for processing functions of a user's own, by pipeline.
+	processAccess map[string]awsiam.ManagedPolicy
 }
 
 // New adds the stack to an app.
@@ -64,6 +67,8 @@ func New(scope constructs.Construct, set *settings.Settings, files Files) (awscd
 		generated: map[string]awss3.IBucket{},
 		functions: map[string]awslambda.Function{},
 		machines:  map[string]awsstepfunctions.StateMachine{},
+
+		processAccess: map[string]awsiam.ManagedPolicy{},
 	}
 	b.addKey()
 	b.addBuckets()

@@ -62,7 +62,7 @@ func (b *builder) addMachine(p *settings.Pipeline) awsstepfunctions.StateMachine
 		},
 	})
 	fixID(machine, id+"StateMachine")
-	b.excuseMachine(machine, role)
+	b.excuseMachine(role)
 	return machine
 }
 

@@ -1,0 +1,195 @@
+package stack_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	state  = "arn:${AWS::Partition}:s3:::${StateBucket}"
+	source = "arn:${AWS::Partition}:s3:::${SourceBucket}"
+	lake   = "arn:${AWS::Partition}:s3:::${DestinationBucket}"
+	ledger = state + "/weather/ledger/${SourceBucket}/"
+	states = "arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:"
+)
+
+// What each function may do, in full. Whoever changes this list changes what a
+// stolen function could do.
+var functionGrants = map[string][]string{
+	"Acquire": {
+		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
+		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
+	},
+	"Discover": {
+		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
+		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
+		"s3:GetObject on " + ledger + "*",
+		"s3:PutObject on " + ledger + "head.json",
+		"s3:AbortMultipartUpload s3:PutObject on " + state + "/weather/runs/*",
+		"s3:ListBucket on " + source + " if map[StringLike:map[s3:prefix:[incoming/*]]]",
+	},
+	"Process": {
+		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
+		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
+		"s3:GetObject on " + source + "/incoming/*",
+		"s3:ListBucket on " + source + " if map[StringLikeIfExists:map[s3:prefix:[incoming/*]]]",
+		"s3:PutObject on " + lake + "/parquet/*",
+		"s3:PutObject on " + state + "/weather/runs/*",
+		"s3:GetObject on " + state + "/weather/runs/*/progress.json",
+	},
+	"Commit": {
+		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
+		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
+		"s3:GetObject s3:PutObject on " + state + "/weather/runs/*",
+		"s3:GetObject s3:PutObject on " + ledger + "*",
+		"s3:DeleteObject on " + ledger + "segments/*",
+	},
+	"Release": {
+		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
+		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
+		"states:ListMapRuns on " + states + "execution:lockstep-weather:*",
+		"states:DescribeMapRun on " + states + "mapRun:lockstep-weather/*",
+		"sqs:SendMessage on ${ReleaseDeadLetters.Arn}",
+	},
+}
+
+func TestEachFunctionMayDoThisAndNoMore(t *testing.T) {
+	tpl := synth(t, shipped(t))
+	for name, wanted := range functionGrants {
+		t.Run(name, func(t *testing.T) {
+			got := lines(tpl.grants(t, tpl.roleOf(t, name+"Function", "Role")))
+			logs := "logs:CreateLogStream logs:PutLogEvents on " + at(tpl.Resources[name+"Function"].Properties, "LoggingConfig", "LogGroup").(string)
+			wanted := append(slices.Clone(wanted), strings.Replace(logs, "}", ".Arn}", 1), "xray:PutTelemetryRecords xray:PutTraceSegments on *")
+			sameLines(t, got, wanted)
+		})
+	}
+}
+
+func TestTheStateMachineMayDoThisAndNoMore(t *testing.T) {
+	tpl := synth(t, shipped(t))
+	wanted := []string{
+		"s3:GetObject on " + state + "/weather/runs/*/manifest.json",
+		"s3:AbortMultipartUpload s3:GetObject s3:ListMultipartUploadParts s3:PutObject on " + state + "/weather/runs/*/map/*",
+		"states:StartExecution on " + states + "stateMachine:lockstep-weather",
+		"states:DescribeExecution states:RedriveExecution states:StopExecution on " + states + "execution:lockstep-weather:*",
+		"states:DescribeExecution states:RedriveExecution states:StopExecution on " + states + "execution:lockstep-weather/*",
+		"logs:CreateLogDelivery logs:DeleteLogDelivery logs:DescribeLogGroups logs:DescribeResourcePolicies logs:GetLogDelivery logs:ListLogDeliveries logs:PutResourcePolicy logs:UpdateLogDelivery " +
+			"xray:GetSamplingRules xray:GetSamplingTargets xray:PutTelemetryRecords xray:PutTraceSegments on *",
+	}
+	for name := range functionGrants {
+		wanted = append(wanted, "lambda:InvokeFunction on ${"+name+"Function.Arn}")
+	}
+	sameLines(t, lines(tpl.grants(t, tpl.roleOf(t, "WeatherStateMachine", "RoleArn"))), wanted)
+}
+
+func TestTheSchedulerMayStartRunsAndNoMore(t *testing.T) {
+	tpl := synth(t, shipped(t))
+	target, _ := at(tpl.Resources["WeatherSchedule"].Properties, "Target", "RoleArn").(string)
+	role := strings.TrimSuffix(strings.TrimPrefix(target, "${"), ".Arn}")
+	sameLines(t, lines(tpl.grants(t, role)), []string{
+		"states:StartExecution on ${WeatherStateMachine}",
+		"sqs:SendMessage on ${StartDeadLetters.Arn}",
+	})
+	trust := statementsOf(t, tpl.Resources[role].Properties["AssumeRolePolicyDocument"])
+	conditions := at(trust[0].conditions, "StringEquals")
+	if at(conditions, "aws:SourceAccount") != "${AWS::AccountId}" || !strings.HasSuffix(at(conditions, "aws:SourceArn").(string), ":schedule-group/lockstep") {
+		t.Errorf("schedules of others may use the role: %v", trust)
+	}
+}
+
+func sameLines(t *testing.T, got, wanted []string) {
+	t.Helper()
+	for _, line := range got {
+		if !slices.Contains(wanted, line) {
+			t.Errorf("is allowed, and should not be: %s", line)
+		}
+	}
+	for _, line := range wanted {
+		if !slices.Contains(got, line) {
+			t.Errorf("is not allowed, and must be: %s", line)
+		}
+	}
+}
+
+// unnamed are the actions that have no resource to name, and why.
+var unnamed = map[string]string{
+	"xray:": "traces have no resource",
+	"logs:": "log delivery to Step Functions has no resource; a function's own logs do",
+	"ec2:":  "interfaces in a VPC get their names from Lambda",
+}
+
+func TestNoResourceIsAWildcardWithoutAReason(t *testing.T) {
+	for name, text := range map[string]string{"shipped": shipped(t), "rich": rich} {
+		tpl := synth(t, text)
+		for id, r := range tpl.Resources {
+			if r.Type != "AWS::IAM::Policy" && r.Type != "AWS::IAM::ManagedPolicy" {
+				continue
+			}
+			for _, s := range statementsOf(t, r.Properties["PolicyDocument"]) {
+				for _, action := range s.actions {
+					if strings.Contains(action, "*") {
+						t.Errorf("%s: %s allows %s", name, id, action)
+					}
+					service := action[:strings.Index(action, ":")+1]
+					if slices.Contains(s.resources, "*") && unnamed[service] == "" {
+						t.Errorf("%s: %s allows %s on everything", name, id, action)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestOnlyAPipelineThatIsAllOrNothingMayDeleteOutputs(t *testing.T) {
+	tpl := synth(t, rich)
+	grants := tpl.grants(t, tpl.roleOf(t, "CommitFunction", "Role"))
+	for _, c := range []struct {
+		key     string
+		allowed bool
+	}{{"sales/eu/a.parquet", true}, {"sales/us/a.parquet", false}, {"other/a.parquet", false}} {
+		if got := permits(grants, request{action: "s3:DeleteObject", resource: "arn:${AWS::Partition}:s3:::acme-lake/" + c.key}); got != c.allowed {
+			t.Errorf("commit may delete %s: %v", c.key, got)
+		}
+	}
+}
+
+func TestAProcessingFunctionOfOnesOwnGetsAPolicyForItsPipelineAlone(t *testing.T) {
+	tpl := synth(t, rich)
+	policy := tpl.Resources["SalesUsProcessAccess"]
+	grants := statementsOf(t, policy.Properties["PolicyDocument"])
+	for key, allowed := range map[string]bool{"acme-inbox-us/a.csv": true, "acme-inbox/eu/a.csv": false} {
+		if got := permits(grants, request{action: "s3:GetObject", resource: "arn:${AWS::Partition}:s3:::" + key}); got != allowed {
+			t.Errorf("may read %s: %v", key, got)
+		}
+	}
+	ours := tpl.grants(t, tpl.roleOf(t, "ProcessFunction", "Role"))
+	if permits(ours, request{action: "s3:GetObject", resource: "arn:${AWS::Partition}:s3:::acme-inbox-us/a.csv"}) {
+		t.Error("the built-in function may read the source of a pipeline that does not call it")
+	}
+}
+
+func TestWhatIsEncryptedCanBeReadAndWritten(t *testing.T) {
+	tpl := synth(t, rich)
+	for name := range functionGrants {
+		grants := tpl.grants(t, tpl.roleOf(t, name+"Function", "Role"))
+		for _, action := range []string{"kms:Decrypt", "kms:GenerateDataKey"} {
+			if !permits(grants, request{action: action, resource: "${Key.Arn}"}) {
+				t.Errorf("%s may not %s", name, action)
+			}
+		}
+		readsSource := permits(grants, request{action: "kms:Decrypt", resource: "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"})
+		if readsSource != (name == "Process") {
+			t.Errorf("%s may decrypt sources: %v", name, readsSource)
+		}
+		variables := at(tpl.Resources[name+"Function"].Properties, "Environment", "Variables")
+		if at(variables, "LOCKSTEP_S3_ENCRYPTION") != "aws:kms" || at(variables, "LOCKSTEP_S3_KMS_KEY_ID") != "${Key.Arn}" {
+			t.Errorf("%s does not encrypt: %v", name, variables)
+		}
+	}
+	for _, pipeline := range []string{"SalesEu", "SalesUs"} {
+		if !permits(tpl.grants(t, tpl.roleOf(t, pipeline+"StateMachine", "RoleArn")), request{action: "kms:GenerateDataKey", resource: "${Key.Arn}"}) {
+			t.Errorf("the Map of %s may not write its results", pipeline)
+		}
+	}
+}
