@@ -20,6 +20,10 @@ type Discovery struct {
 	Left        int64            `json:"left"`      // for later runs, by MaxFiles or MaxBytes
 	LeftBytes   int64            `json:"leftBytes"` // of those
 	Gone        int64            `json:"gone"`      // keys of the ledger that were not listed
+	// Oldest is the earliest LastModified among the files that are due, taken or
+	// left; zero when none is. Those that are due by Reprocess alone do not count:
+	// they were processed.
+	Oldest time.Time `json:"oldest,omitzero"`
 	// After is where the listing began, with Lexicographic; "" is the beginning.
 	After  string `json:"after,omitempty"`
 	Upkeep Upkeep `json:"upkeep"`
@@ -45,6 +49,7 @@ func (d *Discovery) count(taken due) {
 // add counts a span, of which the others come in key order.
 func (d *Discovery) add(j *joined, mostGone int) {
 	d.Listed += j.listed
+	d.Oldest = older(d.Oldest, j.oldest)
 	for reason, n := range j.skipped {
 		d.Skipped[reason] += n
 	}

@@ -15,6 +15,7 @@ type joined struct {
 	span
 	listed  int64
 	skipped map[Reason]int64
+	oldest  time.Time // LastModified of what is due and not done yet; zero for nothing
 	gone    int64
 	names   []string // the first keys that are gone
 	dead    int64    // rows that newer ones override, and marks
@@ -200,6 +201,9 @@ func (j *joiner) decide(ctx context.Context, e *bucket.Entry, row *record) error
 	d, reason := j.judge(e, row, j.cutoff)
 	j.settle(e.Key, reason)
 	if reason == "" {
+		if d.kind != Reprocessed {
+			j.oldest = older(j.oldest, d.LastModified)
+		}
 		return j.found(ctx, d)
 	}
 	j.joined.skipped[reason]++
@@ -207,6 +211,14 @@ func (j *joiner) decide(ctx context.Context, e *bucket.Entry, row *record) error
 		return nil
 	}
 	return j.survey.skipped(verdict(d, reason, row))
+}
+
+// older is the earlier of two times, of which a zero one is none.
+func older(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // settle notes how far a listing in key order need not be repeated: a file is
