@@ -46,6 +46,7 @@ func (s *Steps) Acquire(ctx context.Context, in AcquireInput) (AcquireOutput, er
 	default:
 		return AcquireOutput{}, fmt.Errorf("acquire lock %s: unknown decision %q", r.lockURL(), answer.Decision)
 	}
+	r.measureTurn(answer, out.Decision)
 	r.log.Info("acquire", "decision", out.Decision, "token", out.Token, "waited", out.WaitedSeconds, "wait", out.WaitSeconds, "reason", out.Reason)
 	return out, nil
 }

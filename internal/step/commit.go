@@ -41,8 +41,12 @@ func (r *run) commit(ctx context.Context, in CommitInput) (CommitOutput, error) 
 			return CommitOutput{}, err
 		}
 	}
-	if err := r.record(ctx, in, outcomes, found.Upkeep); err != nil {
+	already, err := r.record(ctx, in, outcomes, found.Upkeep)
+	if err != nil {
 		return CommitOutput{}, err
+	}
+	if !already {
+		r.measureCommit(in.Token, summary, found)
 	}
 	if err := r.writeJSON(ctx, keys.summary(), summary); err != nil {
 		return CommitOutput{}, err
@@ -112,29 +116,29 @@ func (r *run) allOrNothing(ctx context.Context, keys runKeys, manifest ObjectRef
 	}, nil
 }
 
-// record tells the ledger. A merge that failed is a matter for the log: the
-// commit stands, and a later one merges.
-func (r *run) record(ctx context.Context, in CommitInput, rows iter.Seq2[ledger.Row, error], upkeep ledger.Upkeep) error {
+// record tells the ledger, unless it was told already. A merge that failed is a
+// matter for the log: the commit stands, and a later one merges.
+func (r *run) record(ctx context.Context, in CommitInput, rows iter.Seq2[ledger.Row, error], upkeep ledger.Upkeep) (already bool, err error) {
 	books, err := r.ledger()
 	if err != nil {
-		return err
+		return false, err
 	}
 	committed, err := books.Commit(ctx, ledger.Commit{
 		Run: r.execution.Name, Token: in.Token, At: in.Discovered.Cutoff,
 		Rows: rows, MaxAttempts: r.config.Failure.MaxAttempts, Upkeep: upkeep,
 	})
 	if err != nil {
-		return fmt.Errorf("commit ledger s3://%s/%s: %w", r.state.Name(), LedgerPrefix(r.config), err)
+		return false, fmt.Errorf("commit ledger s3://%s/%s: %w", r.state.Name(), LedgerPrefix(r.config), err)
 	}
 	if committed.Already { // nothing was read, so nothing was counted
 		for _, err := range rows {
 			if err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
 	if committed.MergeErr != nil {
 		r.log.Warn("ledger segments not merged; a later commit tries again", "token", in.Token, "error", committed.MergeErr)
 	}
-	return nil
+	return committed.Already, nil
 }

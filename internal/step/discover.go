@@ -35,6 +35,10 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 	if err := books.Fence(ctx, token); err != nil {
 		return DiscoverOutput{}, err
 	}
+	before, err := books.Head(ctx)
+	if err != nil {
+		return DiscoverOutput{}, err
+	}
 	keys := keysOf(r.config, r.execution.Name, token)
 	manifest := startManifest(ctx, r.state, keys.manifest(), r.config.Batch)
 	defer manifest.abandon()
@@ -56,7 +60,7 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 		return DiscoverOutput{}, err
 	}
 	r.log.Info("discover", "token", token, "batches", manifest.batches, "files", manifest.files, "bytes", manifest.bytes, "skipped", found.Skipped, "left", found.Left)
-	return DiscoverOutput{
+	out := DiscoverOutput{
 		Batches:                    manifest.batches,
 		Files:                      manifest.files,
 		Bytes:                      manifest.bytes,
@@ -66,5 +70,7 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 		MapResults:                 keys.mapResults(),
 		MaxConcurrency:             r.config.Batch.MaxConcurrency,
 		ToleratedFailurePercentage: 100,
-	}, nil
+	}
+	r.measureDiscovery(token, out, found, before)
+	return out, nil
 }

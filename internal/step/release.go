@@ -31,6 +31,7 @@ func (s *Steps) Release(ctx context.Context, in ReleaseInput) (ReleaseOutput, er
 	if err != nil {
 		return ReleaseOutput{}, fmt.Errorf("release lock %s: %w", r.lockURL(), err)
 	}
+	r.measureRelease(released, in.Token, in.Failure == nil)
 	return r.released(released, why), nil
 }
 
@@ -81,6 +82,7 @@ func (s *Steps) releaseStopped(ctx context.Context, in ReleaseInput) (ReleaseOut
 	if err != nil {
 		return ReleaseOutput{}, fmt.Errorf("release lock %s: %w", r.lockURL(), err)
 	}
+	r.measureRelease(released, 0, false)
 	return r.released(released, why), nil
 }
 

@@ -20,6 +20,7 @@ type run struct {
 	state       Store
 	lock        *lease.Lock
 	log         *slog.Logger
+	meter       func(Measurement) // may be nil
 }
 
 // begin reads the configuration and opens what a step of the run needs.
@@ -36,6 +37,7 @@ func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
 		execution: execution,
 		config:    config,
 		log:       s.log.With("pipeline", config.Pipeline, "run", execution.Name),
+		meter:     s.measure,
 	}
 	for _, place := range []struct {
 		store *Store

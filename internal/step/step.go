@@ -51,6 +51,8 @@ type Config struct {
 	MapRuns MapRuns
 	// Log receives one line per decision. Nil is silent.
 	Log *slog.Logger
+	// Measure is told what the steps measure. Nil measures nothing.
+	Measure func(Measurement)
 }
 
 // Steps are the functions of a run.
@@ -59,6 +61,7 @@ type Steps struct {
 	processor process.Processor
 	mapRuns   MapRuns
 	log       *slog.Logger
+	measure   func(Measurement)
 }
 
 // New returns the steps. It does not dial.
@@ -70,5 +73,5 @@ func New(c Config) (*Steps, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Steps{open: c.Open, processor: c.Processor, mapRuns: c.MapRuns, log: log}, nil
+	return &Steps{open: c.Open, processor: c.Processor, mapRuns: c.MapRuns, log: log, measure: c.Measure}, nil
 }

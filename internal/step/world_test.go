@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,9 @@ type world struct {
 	processor *shouter
 	mapRuns   *mapRunsStub
 	steps     *Steps
+
+	told     sync.Mutex
+	measured []Measurement
 }
 
 func inWorld(t *testing.T, do func(w *world)) {
@@ -57,6 +61,11 @@ func (w *world) open(stores ...Store) {
 			return nil, fmt.Errorf("no bucket %s", name)
 		},
 		Processor: w.processor, MapRuns: w.mapRuns,
+		Measure: func(m Measurement) {
+			w.told.Lock()
+			defer w.told.Unlock()
+			w.measured = append(w.measured, m)
+		},
 	})
 	w.ok(err)
 }

@@ -67,6 +67,9 @@ func (h Head) Rows() int64 {
 	return n
 }
 
+// Bytes is the size of all segments.
+func (h Head) Bytes() int64 { return bytesOf(h.Segments) }
+
 func (h Head) commitment(run string, token int64) (Commitment, bool) {
 	for _, c := range h.Commits {
 		if c.Run == run && c.Token == token {
