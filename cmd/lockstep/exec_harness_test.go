@@ -106,7 +106,12 @@ func (w *world) lockAt(t *testing.T, key string, cfg lease.Config) *lease.Lock {
 
 func (w *world) status(t *testing.T) lease.Status {
 	t.Helper()
-	status, err := w.lock(t, lease.Config{}).Inspect(t.Context())
+	return w.statusAt(t, "nightly")
+}
+
+func (w *world) statusAt(t *testing.T, key string) lease.Status {
+	t.Helper()
+	status, err := w.lockAt(t, key, lease.Config{}).Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,12 +121,17 @@ func (w *world) status(t *testing.T) lease.Status {
 // until waits for a write after which the lock is as wanted.
 func (w *world) until(t *testing.T, what string, wanted func(lease.Status) bool) {
 	t.Helper()
+	w.untilAt(t, "nightly", what, wanted)
+}
+
+func (w *world) untilAt(t *testing.T, key, what string, wanted func(lease.Status) bool) {
+	t.Helper()
 	patience := time.After(time.Minute)
 	for {
 		w.mu.Lock()
 		changed := w.changed
 		w.mu.Unlock()
-		status := w.status(t)
+		status := w.statusAt(t, key)
 		if wanted(status) {
 			return
 		}

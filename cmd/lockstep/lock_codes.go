@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/lease"
 )
 
-// What exec and lock say of themselves. They keep clear of 1 and 2, which most
+// What exec, lock, ledger and plan say of themselves. They keep clear of 1 and 2, which most
 // commands that run under exec say too; the names are those of sysexits.h, of
 // env(1) and of shells.
 const (
@@ -28,7 +29,7 @@ func usageCode(err error) int {
 	var refused *kong.ParseError
 	if errors.As(err, &refused) {
 		for _, step := range refused.Context.Path {
-			if step.Command != nil && (step.Command.Name == "exec" || step.Command.Name == "lock") {
+			if step.Command != nil && slices.Contains([]string{"exec", "lock", "ledger", "plan"}, step.Command.Name) {
 				return exitUsage
 			}
 		}

@@ -18,6 +18,9 @@ type commands struct {
 	Demo demoCommand `cmd:"" help:"Watch two runs take turns over real files, on this machine."`
 	ASL  aslCommands `cmd:"" name:"asl" help:"Run and check state machines written in the Amazon States Language."`
 
+	Plan   planCommand    `cmd:"" help:"What the next run would take, and why it would leave the rest."`
+	Ledger ledgerCommands `cmd:"" help:"Look after a pipeline's ledger: list, explain, retry, forget, verify, rebuild."`
+
 	Exec execCommand  `cmd:"" help:"Run a command under a lock, as flock(1) does on one machine."`
 	Lock lockCommands `cmd:"" help:"Look after locks: who has them, what happened, break, list."`
 

@@ -49,9 +49,6 @@ func (s *Steps) Operate(config json.RawMessage, by, owner string) (*Operator, er
 // Config is the configuration that the operator was given.
 func (o *Operator) Config() RunConfig { return o.run.config }
 
-// LockURL and LedgerURL are the places, for people.
-func (o *Operator) LockURL() string { return o.run.lockURL() }
-
 // LedgerURL is where the ledger is.
 func (o *Operator) LedgerURL() string {
 	return "s3://" + o.run.state.Name() + "/" + LedgerPrefix(o.run.config)

@@ -14,8 +14,8 @@ import (
 // Planned is what the next run would do, were it to list the source now.
 type Planned struct {
 	ledger.Discovery
-	Batches int       `json:"batches"`
-	Cutoff  time.Time `json:"cutoff"` // server time that ages were measured at
+	Batches int          `json:"batches"`
+	Cutoff  time.Time    `json:"cutoff"` // server time that ages were measured at
 	Lock    lease.Status `json:"lock"`
 }
 

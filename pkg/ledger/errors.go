@@ -32,7 +32,7 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%v: %s: %s; restore the object from a version or a backup, do not delete it", ErrDamaged, e.Object, e.Reason)
+	return fmt.Sprintf("%v: %s: %s; restore the object from a version or a backup, or write the ledger anew (lockstep ledger rebuild); do not delete it", ErrDamaged, e.Object, e.Reason)
 }
 
 func (e *DamagedError) Unwrap() error { return ErrDamaged }
