@@ -23,7 +23,7 @@ SCALE ?= 10000000
 BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint build clean fuzz bench interop soak scale
+.PHONY: help run test lint build clean fuzz bench interop soak scale synth infra-test
 
 help: ## list these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
@@ -53,6 +53,9 @@ build: ## build bin/lockstep, and dist/<function>/bootstrap for Lambda (ARCH=arm
 
 synth: build node_modules ## turn the settings in cdk.json into CloudFormation, in cdk.out (ARCH=…)
 	npx cdk synth --quiet
+
+infra-test: build node_modules ## check the stack: tests, cdk-nag, cfn-lint, two ASL validators (ARCH=…; minutes at first)
+	test/deploy/run $(ARCH)
 
 node_modules: package-lock.json
 	npm ci

@@ -3,12 +3,10 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/jsii-runtime-go"
@@ -32,11 +30,7 @@ func run() error {
 		return err
 	}
 	app := awscdk.NewApp(&awscdk.AppProps{Outdir: outputFolder(root)})
-	text, err := contextText(app.Node().TryGetContext(jsii.String(settings.ContextKey)), root)
-	if err != nil {
-		return err
-	}
-	set, err := settings.Parse(text)
+	set, err := settings.FromContext(app.Node().TryGetContext(jsii.String(settings.ContextKey)), root)
 	if err != nil {
 		return err
 	}
@@ -62,25 +56,6 @@ func outputFolder(root string) *string {
 		folder = filepath.Join(root, folder)
 	}
 	return &folder
-}
-
-// contextText is the settings as JSON: an object from cdk.json, the text of -c,
-// or the file that -c lockstep=@path names.
-func contextText(value any, root string) ([]byte, error) {
-	switch v := value.(type) {
-	case nil:
-		return nil, fmt.Errorf("there is no context %q; put it into cdk.json, or give -c %s=@FILE", settings.ContextKey, settings.ContextKey)
-	case string:
-		path, isFile := strings.CutPrefix(v, "@")
-		if !isFile {
-			return []byte(v), nil
-		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(root, path)
-		}
-		return os.ReadFile(path)
-	}
-	return json.Marshal(value)
 }
 
 // projectRoot is the folder that has dist/ and the state machine: the one

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -296,6 +297,29 @@ func TestWarnings(t *testing.T) {
 		got := parse(t, changed(t, good, path, value)).Warnings()
 		if len(got) != 1 || !strings.HasPrefix(got[0], path) {
 			t.Errorf("%s = %v: %q", path, value, got)
+		}
+	}
+}
+
+func TestSettingsComeAsObjectAsTextOrFromAFile(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "prod.json"), []byte(good), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal([]byte(good), &object); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]any{
+		"object": object, "text": good, "file": "@prod.json", "absolute": "@" + filepath.Join(root, "prod.json"),
+	} {
+		if s, err := settings.FromContext(value, root); err != nil || len(s.Pipelines) != 2 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for value, says := range map[any]string{nil: "is missing; put it into cdk.json", "@none.json": "none.json", "@": "cannot be read"} {
+		if _, err := settings.FromContext(value, root); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v", value, err)
 		}
 	}
 }

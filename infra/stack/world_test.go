@@ -109,6 +109,12 @@ func synth(t *testing.T, text string) template {
 	if err := json.Unmarshal(file, &out); err != nil {
 		t.Fatal(err)
 	}
+	if folder := os.Getenv("LOCKSTEP_TEMPLATES"); folder != "" {
+		// For others to look at: test/deploy/validate.
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%02d.template.json", len(synthesized))), file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	synthesized[text] = out
 	return out
 }
@@ -182,9 +188,9 @@ func writeBinary(t *testing.T, folder, name string, machine elf.Machine) {
 }
 
 // ofType are the resources of a type, by logical id.
-func (t template) ofType(name string) map[string]resource {
+func (tpl template) ofType(name string) map[string]resource {
 	found := map[string]resource{}
-	for id, r := range t.Resources {
+	for id, r := range tpl.Resources {
 		if r.Type == name {
 			found[id] = r
 		}
