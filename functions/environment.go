@@ -26,11 +26,12 @@ const (
 	envChecksum      = "LOCKSTEP_S3_CHECKSUM"       // algorithm sent with every write
 	envRequesterPays = "LOCKSTEP_S3_REQUESTER_PAYS" // "true"
 	envProbe         = "LOCKSTEP_PROBE"             // "true": acquire tries the endpoint before its first lock
+	envNoMetrics     = "LOCKSTEP_NO_METRICS"        // "true": no lines that CloudWatch makes metrics of
 )
 
 // newSteps builds the clients that the environment describes. The prober is
 // nil unless the environment asks for one.
-func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, *prober, error) {
+func newSteps(ctx context.Context, log *slog.Logger, measure func(step.Measurement)) (*step.Steps, *prober, error) {
 	pathStyle, err := truth(envPathStyle)
 	if err != nil {
 		return nil, nil, err
@@ -42,6 +43,13 @@ func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, *prober, erro
 	probe, err := truth(envProbe)
 	if err != nil {
 		return nil, nil, err
+	}
+	unmeasured, err := truth(envNoMetrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	if unmeasured {
+		measure = nil
 	}
 	options := bucket.Options{
 		Encryption:    os.Getenv(envEncryption),
@@ -69,6 +77,7 @@ func newSteps(ctx context.Context, log *slog.Logger) (*step.Steps, *prober, erro
 		Processor: processor,
 		MapRuns:   mapRuns{sfn.NewFromConfig(aws)},
 		Log:       log,
+		Measure:   measure,
 	})
 	if err != nil || !probe {
 		return steps, nil, err

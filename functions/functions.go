@@ -35,7 +35,8 @@ func Start(name string) {
 }
 
 func newHandler(ctx context.Context, name string) (any, error) {
-	steps, prober, err := newSteps(ctx, slog.Default())
+	metrics := metricWriter{to: os.Stdout, function: name, log: slog.Default()}
+	steps, prober, err := newSteps(ctx, slog.Default(), metrics.write)
 	if err != nil {
 		return nil, err
 	}

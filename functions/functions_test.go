@@ -61,7 +61,7 @@ func TestEveryNameHasAHandlerAndNoOther(t *testing.T) {
 
 func TestAWrongEnvironmentIsRefusedByName(t *testing.T) {
 	for name, value := range map[string]string{
-		envPathStyle: "yes", envRequesterPays: "on", envProbe: "2", envEncryption: "rot13", envChecksum: "MD4",
+		envPathStyle: "yes", envRequesterPays: "on", envProbe: "2", envNoMetrics: "off", envEncryption: "rot13", envChecksum: "MD4",
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t)

@@ -41,6 +41,13 @@ var Metrics = []Metric{
 	LockHeldSeconds, RunsSucceeded,
 }
 
+// Where the metrics are found: the functions write them there, and dashboards
+// and alarms read them there. The dimension's value is the pipeline's name.
+const (
+	MetricNamespace = "Lockstep"
+	MetricDimension = "Pipeline"
+)
+
 // Unit is what a metric counts in.
 type Unit string
 
