@@ -10,11 +10,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
@@ -25,13 +27,21 @@ var Names = []string{"acquire", "discover", "process", "commit", "release"}
 // Start serves the function called name for as long as the Lambda runtime
 // gives it invocations. It ends the process when it cannot begin.
 func Start(name string) {
-	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("function", name))
+	slog.SetDefault(newLog(os.Stderr, name))
 	handler, err := newHandler(context.Background(), name)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "lockstep function %s: %v\n", name, err)
 		os.Exit(1)
 	}
 	lambda.Start(handler)
+}
+
+// newLog calls a line's time and text what Lambda calls them: of a line without
+// a "timestamp" Lambda does not believe the level either.
+// Source: Lambda developer guide, "Log-level filtering".
+func newLog(to io.Writer, function string) *slog.Logger {
+	handler := slog.NewJSONHandler(to, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr})
+	return slog.New(handler).With("function", function)
 }
 
 func newHandler(ctx context.Context, name string) (any, error) {

@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-pipeline/lockstep/internal/step"
 	"github.com/lockstep-pipeline/lockstep/pkg/lease"
@@ -86,6 +88,21 @@ func TestTruth(t *testing.T) {
 	}
 	if got, err := truth(envPathStyle); got || err != nil {
 		t.Errorf("nothing is %t, %v", got, err)
+	}
+}
+
+func TestALogLineHasTheMembersThatLambdaReads(t *testing.T) {
+	var line bytes.Buffer
+	newLog(&line, "commit").Warn("not merged", "run", "P1")
+	var got struct {
+		Timestamp                     time.Time
+		Level, Message, Function, Run string
+	}
+	if err := json.Unmarshal(line.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Timestamp.IsZero() || got.Level != "WARN" || got.Message != "not merged" || got.Function != "commit" || got.Run != "P1" {
+		t.Errorf("%s", line.String())
 	}
 }
 
