@@ -9,6 +9,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/lockstep-pipeline/lockstep/infra/settings"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
 
 // addDashboard answers, from the top: is anything wrong? Then, a row for each
@@ -52,8 +53,8 @@ func (b *builder) pipelineRow(p *settings.Pipeline) []awscloudwatch.IWidget {
 		awscloudwatch.NewSingleValueWidget(&awscloudwatch.SingleValueWidgetProps{
 			Title: jsii.String("Now"), Width: jsii.Number(4), Height: jsii.Number(6), Sparkline: jsii.Bool(true),
 			Metrics: &[]awscloudwatch.IMetric{
-				metric(p, "OldestUnprocessedAgeSeconds", "Maximum", "oldest file waits (s)"),
-				metric(p, "QuarantineSize", "Maximum", "in quarantine"),
+				metric(p, step.OldestUnprocessedAgeSeconds, "Maximum", "oldest file waits (s)"),
+				metric(p, step.QuarantineSize, "Maximum", "in quarantine"),
 			},
 		}),
 		graph("Runs", "runs", true,
@@ -61,20 +62,20 @@ func (b *builder) pipelineRow(p *settings.Pipeline) []awscloudwatch.IWidget {
 			b.executions(p, "ExecutionsFailed", "failed"),
 			b.executions(p, "ExecutionsTimedOut", "timed out"),
 			b.executions(p, "ExecutionsAborted", "aborted"),
-			metric(p, "RunsSuperseded", "Sum", "of the succeeded: superseded")),
+			metric(p, step.RunsSuperseded, "Sum", "of the succeeded: superseded")),
 		graph("Files", "files", false,
-			metric(p, "FilesNew", "Sum", "new"),
-			metric(p, "FilesDone", "Sum", "done"),
-			metric(p, "FilesFailed", "Sum", "failed"),
-			metric(p, "FilesQuarantined", "Sum", "into quarantine")),
+			metric(p, step.FilesNew, "Sum", "new"),
+			metric(p, step.FilesDone, "Sum", "done"),
+			metric(p, step.FilesFailed, "Sum", "failed"),
+			metric(p, step.FilesQuarantined, "Sum", "into quarantine")),
 		graph("Lock", "seconds", false,
-			metric(p, "LockHeldSeconds", "Maximum", "held"),
-			metric(p, "LockWaitSeconds", "Maximum", "waited for"),
-			metric(p, "LockTakeovers", "Sum", "takeovers (count)")),
+			metric(p, step.LockHeldSeconds, "Maximum", "held"),
+			metric(p, step.LockWaitSeconds, "Maximum", "waited for"),
+			metric(p, step.LockTakeovers, "Sum", "takeovers (count)")),
 		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
 			Title: jsii.String("Volume"), Width: jsii.Number(5), Height: jsii.Number(6),
-			Left:       &[]awscloudwatch.IMetric{metric(p, "Rows", "Sum", "rows"), metric(p, "LedgerRows", "Maximum", "ledger rows")},
-			Right:      &[]awscloudwatch.IMetric{metric(p, "Bytes", "Sum", "bytes read"), metric(p, "LedgerBytes", "Maximum", "ledger bytes")},
+			Left:       &[]awscloudwatch.IMetric{metric(p, step.Rows, "Sum", "rows"), metric(p, step.LedgerRows, "Maximum", "ledger rows")},
+			Right:      &[]awscloudwatch.IMetric{metric(p, step.Bytes, "Sum", "bytes read"), metric(p, step.LedgerBytes, "Maximum", "ledger bytes")},
 			LeftYAxis:  &awscloudwatch.YAxisProps{Min: jsii.Number(0), Label: jsii.String("rows"), ShowUnits: jsii.Bool(false)},
 			RightYAxis: &awscloudwatch.YAxisProps{Min: jsii.Number(0), Label: jsii.String("bytes"), ShowUnits: jsii.Bool(false)},
 		}),

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/lockstep-pipeline/lockstep/infra/settings"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
 
 // addMonitoring makes the alarms and the dashboard that shows them.
@@ -23,11 +24,11 @@ func (b *builder) addMonitoring() awscloudwatch.Dashboard {
 }
 
 // metric is one that the functions write, in CloudWatch's embedded format.
-func metric(p *settings.Pipeline, name, statistic, label string) awscloudwatch.IMetric {
+func metric(p *settings.Pipeline, name step.Metric, statistic, label string) awscloudwatch.IMetric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
-		Namespace:     jsii.String("Lockstep"),
-		MetricName:    &name,
-		DimensionsMap: &map[string]*string{"Pipeline": &p.Config.Pipeline},
+		Namespace:     jsii.String(step.MetricNamespace),
+		MetricName:    jsii.String(string(name)),
+		DimensionsMap: &map[string]*string{step.MetricDimension: &p.Config.Pipeline},
 		Statistic:     &statistic,
 		Label:         &label,
 		Period:        awscdk.Duration_Minutes(jsii.Number(5)),
@@ -103,7 +104,7 @@ func (b *builder) pipelineAlarms(p *settings.Pipeline) []alarm {
 		{
 			name:        p.Name + "-quarantine",
 			description: fmt.Sprintf("Files of %s failed so often that they are not tried any more. The run's summary.json names them and their errors.", p.Name),
-			metric:      metric(p, "QuarantineSize", "Maximum", "files in quarantine"),
+			metric:      metric(p, step.QuarantineSize, "Maximum", "files in quarantine"),
 			operator:    awscloudwatch.ComparisonOperator_GREATER_THAN_THRESHOLD,
 			missing:     awscloudwatch.TreatMissingData_IGNORE, // no run, no news
 		},
@@ -112,7 +113,7 @@ func (b *builder) pipelineAlarms(p *settings.Pipeline) []alarm {
 		alarms = append(alarms, alarm{
 			name:        p.Name + "-lock-held",
 			description: fmt.Sprintf("A run of %s held the lock for more than %d minutes; others wait for it. The holder is named in lock.json.", p.Name, minutes),
-			metric:      metric(p, "LockHeldSeconds", "Maximum", "lock held"),
+			metric:      metric(p, step.LockHeldSeconds, "Maximum", "lock held"),
 			operator:    awscloudwatch.ComparisonOperator_GREATER_THAN_THRESHOLD,
 			threshold:   float64(minutes * 60),
 			missing:     awscloudwatch.TreatMissingData_NOT_BREACHING,
@@ -129,7 +130,7 @@ func (b *builder) pipelineAlarms(p *settings.Pipeline) []alarm {
 			description: fmt.Sprintf("No run of %s did its work for %d minutes (runs that only gave way to others do not count). Also raised until the first run has succeeded.", p.Name, minutes),
 			metric: expression("FILL(succeeded, 0) - FILL(superseded, 0)", period, map[string]awscloudwatch.IMetric{
 				"succeeded":  b.executions(p, "ExecutionsSucceeded", "succeeded"),
-				"superseded": metric(p, "RunsSuperseded", "Sum", "superseded"),
+				"superseded": metric(p, step.RunsSuperseded, "Sum", "superseded"),
 			}),
 			periods:   periods,
 			operator:  awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD,
