@@ -106,6 +106,9 @@ type Input struct {
 // ErrInvalidInput tells that an execution's input is not a JSON text (InvalidExecutionInput on AWS).
 var ErrInvalidInput = errors.New("invalid execution input")
 
+// ErrInvalidName tells that AWS refuses the name of a machine or an execution (InvalidName).
+var ErrInvalidName = errors.New("invalid name")
+
 // Start begins an execution. It does not look for others of the same name. When ctx is done the execution is aborted,
 // as by StopExecution without error and cause.
 func (m *Machine) Start(ctx context.Context, in Input) (*Execution, error) {
@@ -137,8 +140,8 @@ func (m *Machine) Start(ctx context.Context, in Input) (*Execution, error) {
 // checkName refuses what AWS refuses as the name of a machine or an execution.
 func checkName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("the name %q is not allowed: 1 to 80 letters, digits, '-', '_' and most other signs, "+
-			"but no space and none of ?*<>{}[]:;,\\|^~$#%%&`\"/", name)
+		return fmt.Errorf("%w: %q is not 1 to 80 letters, digits, '-', '_' and most other signs, "+
+			"but no space and none of ?*<>{}[]:;,\\|^~$#%%&`\"/", ErrInvalidName, name)
 	}
 	return nil
 }

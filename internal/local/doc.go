@@ -38,8 +38,9 @@
 //     gateway sees which request a process has taken and what it answered, gives
 //     the function its real ARN, and keeps the report of a failed start, which
 //     kumo drops.
-//   - Step Functions: ListMapRuns, DescribeMapRun, DescribeExecution and
-//     GetExecutionHistory, answered from the interpreter.
+//   - Step Functions: StartExecution, StopExecution, ListExecutions,
+//     DescribeExecution, GetExecutionHistory, ListMapRuns and DescribeMapRun,
+//     answered from the interpreter.
 //
 // # What this local AWS does not do
 //
@@ -66,8 +67,8 @@
 //     a cold start is outside it.
 //   - Only executions that StartExecution began are told to the status-change
 //     rule; those of a Map Run are not. Only ABORTED, TIMED_OUT and FAILED are told.
-//   - Step Functions has no operation that writes: executions are started and
-//     aborted in this process.
+//   - Step Functions has no operation about state machines: there is one, that
+//     of Config. Nothing is redriven.
 //   - Permissions, log groups and schedules do not exist.
 //   - Outside Linux a parent that is killed (not closed) leaves its function
 //     processes running until they next poll, find no server, and exit.

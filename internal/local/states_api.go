@@ -18,7 +18,7 @@ import (
 // statesTarget begins the X-Amz-Target of every Step Functions operation.
 const statesTarget = "AWSStepFunctions."
 
-// statesAPI answers the operations of Step Functions that read, in AWS JSON 1.0,
+// statesAPI answers operations of Step Functions, in AWS JSON 1.0,
 // https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html
 type statesAPI struct {
 	executions *executions
@@ -31,13 +31,20 @@ func (e *statesError) Error() string { return e.kind + ": " + e.message }
 
 // statesRequest holds the members of all requests that are answered here.
 type statesRequest struct {
-	ExecutionARN         string `json:"executionArn"`
-	MapRunARN            string `json:"mapRunArn"`
-	MaxResults           int    `json:"maxResults"`
-	NextToken            string `json:"nextToken"`
-	ReverseOrder         bool   `json:"reverseOrder"`
-	IncludeExecutionData *bool  `json:"includeExecutionData"`
-	IncludedData         string `json:"includedData"`
+	StateMachineARN      string     `json:"stateMachineArn"`
+	ExecutionARN         string     `json:"executionArn"`
+	MapRunARN            string     `json:"mapRunArn"`
+	Name                 string     `json:"name"`
+	Input                string     `json:"input"`
+	Error                string     `json:"error"`
+	Cause                string     `json:"cause"`
+	StatusFilter         asl.Status `json:"statusFilter"`
+	RedriveFilter        string     `json:"redriveFilter"`
+	MaxResults           int        `json:"maxResults"`
+	NextToken            string     `json:"nextToken"`
+	ReverseOrder         bool       `json:"reverseOrder"`
+	IncludeExecutionData *bool      `json:"includeExecutionData"`
+	IncludedData         string     `json:"includedData"`
 }
 
 func (s *statesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -64,6 +71,12 @@ func (s *statesAPI) answer(operation string, r *http.Request) (any, error) {
 		return nil, &statesError{"ValidationException", "The local Step Functions always includes the data."}
 	}
 	switch operation {
+	case "StartExecution":
+		return s.startExecution(in)
+	case "StopExecution":
+		return s.stopExecution(in)
+	case "ListExecutions":
+		return s.listExecutions(in)
 	case "DescribeExecution":
 		return s.describeExecution(in)
 	case "GetExecutionHistory":
@@ -111,26 +124,31 @@ func (s *statesAPI) listMapRuns(in statesRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []map[string]json.RawMessage{}
+	var summaries []asl.MapRunSummary
 	for _, run := range execution.MapRuns() {
-		summary, err := inEpochSeconds(run.Summary())
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, summary)
+		summaries = append(summaries, run.Summary())
 	}
-	return map[string]any{"mapRuns": list}, nil
+	list, err := allInEpochSeconds(summaries)
+	return map[string]any{"mapRuns": list}, err
 }
 
 func (s *statesAPI) describeMapRun(in statesRequest) (any, error) {
-	run := s.executions.findMapRun(in.MapRunARN)
-	if run == nil {
-		return nil, &statesError{"ResourceNotFound", fmt.Sprintf("Resource not found: '%s'", in.MapRunARN)}
+	run, err := s.mapRun(in.MapRunARN)
+	if err != nil {
+		return nil, err
 	}
 	return inEpochSeconds(run.Describe())
 }
 
-// The pages of GetExecutionHistory, from its API reference.
+func (s *statesAPI) mapRun(arn string) (*asl.MapRun, error) {
+	run := s.executions.findMapRun(arn)
+	if run == nil {
+		return nil, &statesError{"ResourceNotFound", fmt.Sprintf("Resource not found: '%s'", arn)}
+	}
+	return run, nil
+}
+
+// The pages of GetExecutionHistory and ListExecutions, from their API reference.
 const (
 	defaultPage = 100
 	maxPage     = 1000
@@ -158,14 +176,8 @@ func (s *statesAPI) history(in statesRequest) (any, error) {
 		answer["nextToken"] = strconv.FormatInt(events[size].ID, 10)
 		events = events[:size]
 	}
-	page := make([]map[string]json.RawMessage, len(events))
-	for i, event := range events {
-		if page[i], err = inEpochSeconds(event); err != nil {
-			return nil, err
-		}
-	}
-	answer["events"] = page
-	return answer, nil
+	answer["events"], err = allInEpochSeconds(events)
+	return answer, err
 }
 
 func pageSizeOf(in statesRequest) int {
@@ -173,6 +185,17 @@ func pageSizeOf(in statesRequest) int {
 		return defaultPage
 	}
 	return min(in.MaxResults, maxPage)
+}
+
+func allInEpochSeconds[T any](descriptions []T) ([]map[string]json.RawMessage, error) {
+	list := make([]map[string]json.RawMessage, len(descriptions))
+	for i, description := range descriptions {
+		var err error
+		if list[i], err = inEpochSeconds(description); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // inEpochSeconds gives the times of a description the form of the protocol.
