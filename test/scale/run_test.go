@@ -78,18 +78,17 @@ type pipeline struct {
 
 func newPipeline(t *testing.T, source files, servers string) *pipeline {
 	t.Helper()
-	p := &pipeline{source: source, config: step.RunConfig{
-		Pipeline: "scale", Trigger: "test",
-		Source:      step.Location{Bucket: source.bucketOf(1000, 0, 0), Prefix: sourcePrefix},
-		Destination: step.Location{Bucket: "lake", Prefix: "parquet/"},
-		State:       step.Location{Bucket: stateBucket, Prefix: "scale/"},
-		Lock:        step.LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 1, MaxWaitSeconds: 600},
-		Selection:   step.SelectionSettings{Include: []string{"**/*.csv.gz"}, Exclude: []string{"**/_*"}},
-		Batch:       step.BatchSettings{MaxFiles: 500, MaxBytes: 1 << 40, MaxConcurrency: 4},
-		Failure:     step.FailureSettings{MaxAttempts: 3, MaxFailedFraction: 0, Atomicity: step.AtomicityFile},
-	}}
+	p := &pipeline{source: source, input: fmt.Appendf(nil, `{
+		"pipeline": "scale", "trigger": "test",
+		"source": {"bucket": %q, "prefix": %q},
+		"destination": {"bucket": "lake", "prefix": "parquet/"},
+		"state": {"bucket": %q, "prefix": "scale/"},
+		"selection": {"include": ["**/*.csv.gz"], "exclude": ["**/_*"]},
+		"batch": {"maxFiles": 500, "maxBytes": %d, "maxConcurrency": 4},
+		"failure": {"maxFailedFraction": 0}
+	}`, source.bucketOf(1000, 0, 0), sourcePrefix, stateBucket, int64(1)<<40)}
 	var err error
-	if p.input, err = json.Marshal(p.config); err != nil {
+	if p.config, err = step.ParseConfig(p.input); err != nil {
 		t.Fatal(err)
 	}
 	front := newFront(t, servers)
