@@ -2,6 +2,8 @@ package step
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -318,4 +320,19 @@ func TestEveryMetricIsMeasuredAndListed(t *testing.T) {
 		}
 		equal(t, "metrics", len(told), len(Metrics))
 	})
+}
+
+func TestTheDocumentedMetricsAreThoseThereAre(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(text), -1) {
+		documented = append(documented, row[1]+" "+row[2])
+	}
+	for _, m := range Metrics {
+		want = append(want, fmt.Sprint(m, " ", m.Unit()))
+	}
+	equalLists(t, "metrics", documented, want)
 }
