@@ -29,33 +29,21 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	app := awscdk.NewApp(&awscdk.AppProps{Outdir: outputFolder(root)})
+	// Go runs this program in its module's folder. The CDK command line was
+	// started in the root and names all its files in relation to that.
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	app := awscdk.NewApp(nil)
 	set, err := settings.FromContext(app.Node().TryGetContext(jsii.String(settings.ContextKey)), root)
 	if err != nil {
 		return err
 	}
-	if _, err := stack.New(app, set, stack.Files{
-		Dist:       filepath.Join(root, "dist"),
-		Definition: filepath.Join(root, "statemachine.asl.json"),
-	}); err != nil {
+	if _, err := stack.New(app, set, stack.Files{Dist: "dist", Definition: "statemachine.asl.json"}); err != nil {
 		return err
 	}
 	app.Synth(nil)
 	return nil
-}
-
-// outputFolder is where the CDK command line looks for the template. It says so
-// in relation to its own folder, the root, while Go runs this program in its
-// module's.
-func outputFolder(root string) *string {
-	folder, set := os.LookupEnv("CDK_OUTDIR")
-	if !set {
-		return nil
-	}
-	if !filepath.IsAbs(folder) {
-		folder = filepath.Join(root, folder)
-	}
-	return &folder
 }
 
 // projectRoot is the folder that has dist/ and the state machine: the one
