@@ -39,12 +39,20 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if _, err := stack.New(app, set, stack.Files{Dist: "dist", Definition: "statemachine.asl.json"}); err != nil {
+	dist, given := app.Node().TryGetContext(jsii.String(distKey)).(string)
+	if !given {
+		dist = "dist"
+	}
+	if _, err := stack.New(app, set, stack.Files{Dist: dist, Definition: "statemachine.asl.json"}); err != nil {
 		return err
 	}
 	app.Synth(nil)
 	return nil
 }
+
+// distKey is the context that names the folder of the functions, where it is
+// another one than make build's: one for this machine and not for Lambda.
+const distKey = "dist"
 
 // projectRoot is the folder that has dist/ and the state machine: the one
 // above this module, whichever of the two the command was started in.
