@@ -15,6 +15,10 @@ type Event struct {
 	ID              int64 // counts from 1
 	PreviousEventID int64 // the event that caused this one; 0 for the first state, an abort and a time-out
 	Details         any   // one of the …Details types of this package, or nil where AWS has none
+
+	// whole are the details of an event that was read, if they tell more than
+	// Details does.
+	whole string
 }
 
 // EventType names what happened, in the words of AWS.
@@ -78,9 +82,11 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	if err != nil || e.Details == nil {
 		return head, err
 	}
-	details, err := marshal(e.Details)
-	if err != nil {
-		return nil, err
+	details := []byte(e.whole)
+	if e.whole == "" {
+		if details, err = marshal(e.Details); err != nil {
+			return nil, err
+		}
 	}
 	var b bytes.Buffer
 	b.Write(head[:len(head)-1])
