@@ -140,11 +140,20 @@ func (m *Machine) Start(ctx context.Context, in Input) (*Execution, error) {
 // checkName refuses what AWS refuses as the name of a machine or an execution.
 func checkName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("%w: %q is not 1 to 80 letters, digits, '-', '_' and most other signs, "+
-			"but no space and none of ?*<>{}[]:;,\\|^~$#%%&`\"/", ErrInvalidName, name)
+		return nameError(name)
 	}
 	return nil
 }
+
+// nameError is the name that was refused; it is ErrInvalidName.
+type nameError string
+
+func (e nameError) Error() string {
+	return fmt.Sprintf("the name %q is not allowed: 1 to 80 letters, digits, '-', '_' and most other signs, "+
+		"but no space and none of ?*<>{}[]:;,\\|^~$#%%&`\"/", string(e))
+}
+
+func (nameError) Is(target error) bool { return target == ErrInvalidName }
 
 var validName = regexp.MustCompile("^[^\\s\\x00-\\x1f\\x7f-\\x9f?*<>{}\\[\\]:;,\\\\|^~$#%&`\"/]{1,80}$")
 
