@@ -1,6 +1,8 @@
 package stack_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -191,5 +193,70 @@ func TestWhatIsEncryptedCanBeReadAndWritten(t *testing.T) {
 		if !permits(tpl.grants(t, tpl.roleOf(t, pipeline+"StateMachine", "RoleArn")), request{action: "kms:GenerateDataKey", resource: "${Key.Arn}"}) {
 			t.Errorf("the Map of %s may not write its results", pipeline)
 		}
+	}
+}
+
+// IAM takes 10,240 characters of inline policies in a role, and 6,144 in a
+// managed policy.
+// Source: IAM user guide, "IAM and AWS STS quotas".
+func TestManyPipelinesFitIntoOneStack(t *testing.T) {
+	const many = 20
+	var pipelines []string
+	for i := range many {
+		name := fmt.Sprintf("pipeline-with-a-long-name-%02d", i)
+		pipelines = append(pipelines, fmt.Sprintf(`%q: {"run": {
+			"source": {"bucket": "acme-incoming-files-of-%s", "prefix": "from/the/outside/"},
+			"destination": {"bucket": "acme-lake-of-the-whole-company", "prefix": "parquet/%s"},
+			"state": {"bucket": "acme-lockstep-state", "prefix": "lockstep/%s"},
+			"failure": {"atomicity": "run"}}}`, name, name, name, name))
+	}
+	tpl := synth(t, `{"pipelines": {`+strings.Join(pipelines, ",")+`}}`)
+	inline := map[string]int{} // characters, by role
+	for id, r := range tpl.Resources {
+		text, err := json.Marshal(plain(r.Properties["PolicyDocument"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch r.Type {
+		case "AWS::IAM::Policy":
+			inline[fmt.Sprint(at(r.Properties, "Roles"))] += len(text)
+		case "AWS::IAM::ManagedPolicy":
+			if len(text) > 6144 {
+				t.Errorf("managed policy %s has %d characters", id, len(text))
+			}
+		}
+	}
+	for role, size := range inline {
+		if size > 10240 {
+			t.Errorf("the policies of role %s have %d characters", role, size)
+		}
+	}
+	if n := len(tpl.Resources); n > 500 {
+		t.Errorf("%d resources", n)
+	}
+	if n := len(tpl.Outputs); n > 200 {
+		t.Errorf("%d outputs", n)
+	}
+	// Whatever IAM made of it, each function may still do its work.
+	grants := tpl.grants(t, tpl.roleOf(t, "CommitFunction", "Role"))
+	if !permits(grants, request{action: "s3:PutObject", resource: "arn:${AWS::Partition}:s3:::acme-lockstep-state/lockstep/pipeline-with-a-long-name-19/lock.json"}) {
+		t.Error("the last pipeline was left out")
+	}
+}
+
+// All in one bucket, which must not wait for itself.
+func TestOneBucketForEverything(t *testing.T) {
+	tpl := synth(t, `{"createBuckets": ["acme"], "pipelines": {"weather": {"run": {
+		"source": {"bucket": "acme", "prefix": "in/"}, "destination": {"bucket": "acme", "prefix": "out/"}, "state": {"bucket": "acme", "prefix": "lockstep/"}}}}}`)
+	bucket := only(t, tpl.ofType("AWS::S3::Bucket"))
+	text, err := json.Marshal(bucket.Properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), `"Ref"`) || strings.Contains(string(text), `"Fn::`) {
+		t.Errorf("the bucket refers to something: %s", text)
+	}
+	if grants := tpl.grants(t, tpl.roleOf(t, "ProcessFunction", "Role")); permits(grants, request{action: "s3:PutObject", resource: "arn:${AWS::Partition}:s3:::acme/in/a.csv"}) {
+		t.Error("processing may write to its source")
 	}
 }

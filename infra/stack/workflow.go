@@ -30,7 +30,10 @@ func (b *builder) addMachine(p *settings.Pipeline) awsstepfunctions.StateMachine
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
 	role := awsiam.NewRole(b.stack, jsii.String(id+"Role"), &awsiam.RoleProps{
-		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("states.amazonaws.com"), nil),
+		AssumedBy: awsiam.NewServicePrincipal(jsii.String("states.amazonaws.com"), &awsiam.ServicePrincipalOpts{
+			// State machines of other accounts must not be able to have it used.
+			Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": awscdk.Aws_ACCOUNT_ID()}},
+		}),
 		Description: jsii.String("Lockstep state machine of pipeline " + p.Name),
 	})
 	substitutions := map[string]*string{
