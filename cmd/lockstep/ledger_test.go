@@ -134,19 +134,21 @@ func TestALostHeadIsRebuiltAndGapsAreNamed(t *testing.T) {
 	p.run("P2")
 	p.ok(p.memory.Delete(t.Context(), "state/runs/P2/000000000002/summary.json"))
 	p.ok(p.memory.Delete(t.Context(), "state/ledger/locks/head.json"))
-	if out, _, code := p.do("ledger verify CONFIG"); code != exitCorrupt || !strings.Contains(out, "head.json: it is not there") {
-		t.Errorf("verify: code %d, %s", code, out)
+	for _, line := range []string{"ledger verify CONFIG", "ledger ls CONFIG", "ledger show CONFIG in/a.csv", "plan CONFIG", "ledger reset CONFIG --yes"} {
+		if out, stderr, code := p.do(line); code != exitCorrupt || !strings.Contains(out+stderr, "head.json: it is not there") {
+			t.Errorf("%s: code %d, %s%s", line, code, out, stderr)
+		}
 	}
 	p.says(0, `run P2, token 2: it left no summary, so that nothing is known of what it did; it failed, or is still at work
 What these runs did and nothing else proves is processed again.
 
 The records of 1 run tell of 1 file: 1 done, 0 failed, 0 quarantined
-s3://locks/state/ledger/locks/ was written anew, with token 3
+s3://locks/state/ledger/locks/ was written anew, with token 4
 `, "ledger rebuild CONFIG --yes")
 	out, _, code := p.do("ledger rebuild CONFIG --force --yes -o json")
 	var got rebuildReport
 	p.ok(json.Unmarshal([]byte(out), &got))
-	if code != 0 || !got.Changed || !got.Intact || got.Token != 4 || got.Runs != 1 || got.Done != 1 || len(got.Problems) != 1 || got.Problems[0].Run != "P2" {
+	if code != 0 || !got.Changed || !got.Intact || got.Token != 5 || got.Runs != 1 || got.Done != 1 || len(got.Problems) != 1 || got.Problems[0].Run != "P2" {
 		t.Errorf("code %d, %+v", code, got)
 	}
 	if out, _, code := p.do("ledger rebuild CONFIG"); code != 0 || !strings.Contains(out, "is intact. Nothing was written: to replace it all the same takes --force and --yes.") {

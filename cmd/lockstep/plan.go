@@ -141,7 +141,11 @@ func (w planWriter) verdict(v ledger.Verdict) error {
 	verb, why := "takes it", takenBecause(v.Kind.String(), v.Attempts)
 	if !takes {
 		verb, why = "skips it", skippedBecause(v.Reason)
-		if v.Row != nil && (v.Reason == ledger.SkipDone || v.Reason == ledger.SkipQuarantined || v.Reason == ledger.DeferBackoff) {
+		switch {
+		case v.Row == nil:
+		case v.Reason == ledger.SkipDone, v.Reason == ledger.SkipQuarantined:
+			why = inWords(*v.Row)
+		case v.Reason == ledger.DeferBackoff:
 			why += ": " + inWords(*v.Row)
 		}
 	}

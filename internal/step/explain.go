@@ -67,6 +67,9 @@ type Output struct {
 // ledger cannot be read; what else it does not find is a gap.
 func (o *Operator) Explain(ctx context.Context, key string) (Explained, error) {
 	e := Explained{Key: key, Outputs: []Output{}, Gaps: []string{}}
+	if _, err := o.books.Begun(ctx); err != nil {
+		return Explained{}, o.inLedger("read", err)
+	}
 	entry, now, err := o.listed(ctx, key)
 	if err != nil {
 		return Explained{}, err

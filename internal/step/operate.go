@@ -135,6 +135,10 @@ func (o *Operator) Rows(ctx context.Context, f Filter) iter.Seq2[ledger.Row, err
 		rows = o.rowsOf(ctx, f.Keys)
 	}
 	return func(yield func(ledger.Row, error) bool) {
+		if _, err := o.books.Begun(ctx); err != nil {
+			yield(ledger.Row{}, o.inLedger("read", err))
+			return
+		}
 		for row, err := range rows {
 			if err != nil {
 				yield(ledger.Row{}, o.inLedger("read", err))
@@ -214,7 +218,12 @@ func (o *Operator) inLedger(verb string, err error) error {
 }
 
 // Head is the head of the ledger, which counts what Verify reads.
-func (o *Operator) Head(ctx context.Context) (ledger.Head, error) { return o.books.Head(ctx) }
+func (o *Operator) Head(ctx context.Context) (ledger.Head, error) {
+	if _, err := o.books.Begun(ctx); err != nil {
+		return ledger.Head{}, err
+	}
+	return o.books.Head(ctx)
+}
 
 // Verify reads every byte of the ledger. The error has one *ledger.DamagedError
 // for each object that is not what was written.

@@ -27,6 +27,9 @@ func (o *Operator) Plan(ctx context.Context, each func(ledger.Verdict) error) (P
 	if err != nil {
 		return Planned{}, fmt.Errorf("read the server's time: %w", err)
 	}
+	if _, err := o.books.Begun(ctx); err != nil {
+		return Planned{}, o.inLedger("read", err)
+	}
 	batches := &manifestWriter{limits: o.run.config.Batch, out: bufio.NewWriter(io.Discard)}
 	found, err := o.books.Plan(ctx, o.run.source, o.run.config.selection(), status.Now, func(v ledger.Verdict) error {
 		if v.Reason == "" {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,6 +72,9 @@ func TestAHeadThatIsMissingBesideItsSegmentsIsDamage(t *testing.T) {
 	if err := b.ledger.Verify(t.Context()); err != nil {
 		t.Errorf("a ledger that was never written to: %v", err)
 	}
+	if begun, err := b.ledger.Begun(t.Context()); begun || err != nil {
+		t.Errorf("a ledger that was never written to: %v, %v", begun, err)
+	}
 	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow(done("a"))})
 	if err := b.ledger.Verify(t.Context()); err != nil {
 		t.Error(err)
@@ -78,5 +82,28 @@ func TestAHeadThatIsMissingBesideItsSegmentsIsDamage(t *testing.T) {
 	if err := b.state.Delete(t.Context(), "state/ledger/head.json"); err != nil {
 		t.Fatal(err)
 	}
-	wantDamaged(t, "missing head", b.ledger.Verify(t.Context()))
+	wantDamaged(t, "missing head, verified", b.ledger.Verify(t.Context()))
+	wantDamaged(t, "missing head, fenced", b.ledger.Fence(t.Context(), 2))
+	_, err := b.ledger.Begun(t.Context())
+	wantDamaged(t, "missing head, asked for", err)
+	if slices.Contains(b.objects(), "state/ledger/head.json") {
+		t.Error("a run wrote a new head")
+	}
+}
+
+// A head that another run wrote meanwhile, the very first one, was not missing.
+func TestTheFirstHeadIsNotTakenForADeletedOne(t *testing.T) {
+	b := newBench(t)
+	other := openLedger(t, b.state)
+	raced := false
+	b.state.Fault(func(op, _ string) error {
+		if op == "list" && !raced {
+			raced = true
+			mustCommit(t, other, Commit{Run: "other", Token: 2, Rows: EachRow(done("a"))})
+		}
+		return nil
+	}, nil)
+	if err := b.ledger.Fence(t.Context(), 1); !errors.Is(err, ErrFenced) {
+		t.Errorf("an older run: %v", err)
+	}
 }

@@ -71,6 +71,31 @@ func (l *Ledger) look(ctx context.Context) (v version, damage *DamagedError, err
 	return v, nil, nil
 }
 
+// Begun tells whether there is a head, so that a ledger that was never written
+// to can be told from one whose head was deleted: that is ErrDamaged. It is for
+// ledgers whose runs all call Fence before they commit.
+func (l *Ledger) Begun(ctx context.Context) (bool, error) {
+	v, err := l.loadOrNone(ctx)
+	return v.exists, err
+}
+
+// loadOrNone is load for those who would take a missing head for a ledger that
+// was never written to: where there are segments, somebody deleted it.
+func (l *Ledger) loadOrNone(ctx context.Context) (version, error) {
+	v, err := l.load(ctx)
+	if err != nil || v.exists {
+		return v, err
+	}
+	last, err := l.lastGeneration(ctx, 0)
+	if err != nil || last == 0 {
+		return v, err
+	}
+	if v, err = l.load(ctx); err != nil || v.exists { // the first one came just now
+		return v, err
+	}
+	return version{}, &DamagedError{Object: l.headKey(), Reason: "it is not there, and beside it are segments that only a head can name"}
+}
+
 // edit changes a head, or returns false when there is nothing left to change:
 // that is how a swap whose reply was lost recognises its own work.
 type edit func(h *Head) (changed bool, err error)
@@ -137,12 +162,13 @@ func (v version) clone() Head {
 
 // Fence records a run's token before the run discovers: from then on no older
 // run can commit, so nothing is committed behind the back of the discovery
-// that follows. A newer token there is ErrFenced.
+// that follows. A newer token there is ErrFenced. A head that was deleted is
+// ErrDamaged, and not an empty ledger with which everything is done again.
 func (l *Ledger) Fence(ctx context.Context, token int64) error {
 	if token < 1 {
 		return fmt.Errorf("fence ledger: token %d: tokens begin at 1", token)
 	}
-	from, err := l.load(ctx)
+	from, err := l.loadOrNone(ctx)
 	if err != nil {
 		return fmt.Errorf("fence ledger: %w", err)
 	}

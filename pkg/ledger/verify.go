@@ -11,15 +11,8 @@ import (
 // is missing beside its segments is damage, too; without any, the ledger is one
 // that was never written to.
 func (l *Ledger) Verify(ctx context.Context) error {
-	head, err := l.load(ctx)
+	head, err := l.loadOrNone(ctx)
 	if err != nil {
-		return err
-	}
-	if !head.exists {
-		last, err := l.lastGeneration(ctx, 0)
-		if err == nil && last > 0 {
-			err = &DamagedError{Object: l.headKey(), Reason: "it is not there, and beside it are segments that only a head can name"}
-		}
 		return err
 	}
 	var found []error
