@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 var (
 	randomSeed   = flag.Uint64("random.seed", 0, "seed of the one random world to run; 0 runs many")
 	randomWorlds = flag.Int("random.worlds", 8, "how many random worlds to run")
-	randomSteps  = flag.Int("random.steps", 400, "steps a world")
+	randomSteps  = flag.Int("random.steps", 250, "steps a world")
 )
 
 // TestEveryVersionIsDoneOnceInEffect lets runs go wrong in every way that we
@@ -79,10 +80,13 @@ func TestEveryVersionIsDoneOnceInEffect(t *testing.T) {
 // random is a world under random trouble.
 type random struct {
 	*world
-	rand  *rand.Rand
-	quiet bool // no trouble
-	calls int  // requests until the running function is killed; 0 is never
+	rand *die
+
+	mu    sync.Mutex // guards what the hooks use
+	quiet bool       // no trouble
+	calls int        // requests until the running function is killed; 0 is never
 	kill  context.CancelCauseFunc
+	saw   map[string]int
 
 	contents map[string]string // version (key and ETag) → content, of all that ever existed
 	version  int
@@ -90,7 +94,6 @@ type random struct {
 	number   int
 	was      map[string]ledger.Row // the ledger as it was last seen
 	done     map[string]int        // how often a version was written down as done
-	saw      map[string]int
 }
 
 // execute is an execution, wherever it is on its journey.
@@ -105,7 +108,7 @@ type execute struct {
 
 func newRandom(w *world, seed uint64) *random {
 	r := &random{
-		world: w, rand: rand.New(rand.NewPCG(seed, 1)),
+		world: w, rand: &die{rand: rand.New(rand.NewPCG(seed, 1))},
 		contents: map[string]string{}, was: map[string]ledger.Row{}, done: map[string]int{}, saw: map[string]int{},
 	}
 	w.set("lock.ttlSeconds", 60)
@@ -121,12 +124,32 @@ func newRandom(w *world, seed uint64) *random {
 	return r
 }
 
+// die serves the lease's keeper and the readers of results, too.
+type die struct {
+	mu   sync.Mutex
+	rand *rand.Rand
+}
+
+func (d *die) IntN(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rand.IntN(n)
+}
+
 func (r *random) chance(percent int) bool { return r.rand.IntN(100) < percent }
+
+func (r *random) note(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.saw[what]++
+}
 
 var errKilled = errors.New("the function was killed")
 
 // before kills the function at its request, or refuses it.
 func (r *random) before(op, _ string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.quiet {
 		return nil
 	}
@@ -151,11 +174,17 @@ func (r *random) before(op, _ string) error {
 // after loses the reply of a request that took effect, or lets another run
 // overtake between a commit's segment and its head.
 func (r *random) after(op, key string) error {
-	if !r.quiet && op == "put" && strings.Contains(key, "/segments/") && r.chance(15) {
+	r.mu.Lock()
+	overtake := !r.quiet && op == "put" && strings.Contains(key, "/segments/") && r.chance(15)
+	lost := !r.quiet && op != "list" && r.chance(1)
+	if lost {
+		r.saw["fault"]++
+	}
+	r.mu.Unlock()
+	if overtake { // by now all results are read
 		r.overtake()
 	}
-	if !r.quiet && op != "list" && r.chance(1) {
-		r.saw["fault"]++
+	if lost {
 		return errors.New("the reply was lost")
 	}
 	return nil
@@ -163,10 +192,15 @@ func (r *random) after(op, key string) error {
 
 // undisturbed does what the world and its oracle do.
 func (r *random) undisturbed(do func()) {
-	before := r.quiet
-	r.quiet = true
+	set := func(quiet bool) (before bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		before, r.quiet = r.quiet, quiet
+		return before
+	}
+	before := set(true)
 	do()
-	r.quiet = before
+	set(before)
 }
 
 // meanwhile is what happens while a file is read.
@@ -176,7 +210,7 @@ func (r *random) meanwhile(_ context.Context, in process.File) error {
 	}
 	switch {
 	case r.chance(4):
-		r.saw["overwritten while read"]++
+		r.note("overwritten while read")
 		r.write(in.Key)
 	case r.chance(1):
 		r.breakLock()
@@ -209,7 +243,7 @@ func (r *random) breakLock() {
 		status, err := lock.Inspect(context.Background())
 		r.ok(err)
 		for _, h := range status.Holders {
-			r.saw["broken"]++
+			r.note("broken")
 			r.ok(lock.Break(context.Background(), lease.BreakRequest{Token: h.Token, By: "ada", Reason: "thought dead"}))
 		}
 	})
@@ -262,17 +296,18 @@ func (r *random) step() {
 func (r *random) advance(e *execute) {
 	ctx, kill := context.WithCancelCause(r.Context())
 	defer kill(nil)
-	r.kill, r.calls = kill, 0
+	calls := 0
 	if !r.quiet && r.chance(6) {
-		r.calls = 1 + r.rand.IntN(12)
+		calls = 1 + r.rand.IntN(12)
 	}
+	r.willDie(kill, calls)
 	err := r.perform(ctx, e)
-	r.calls = 0
+	r.willDie(nil, 0)
 	if err == nil {
 		e.attempts = 0
 		return
 	}
-	r.note(err)
+	r.noteError(err)
 	if e.attempts++; e.stage == "release" && e.attempts > 2 || errors.Is(err, errKilled) && r.chance(30) {
 		r.over(e) // nobody comes back to it
 		return
@@ -282,12 +317,18 @@ func (r *random) advance(e *execute) {
 	}
 }
 
-func (r *random) note(err error) {
+func (r *random) willDie(kill context.CancelCauseFunc, calls int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kill, r.calls = kill, calls
+}
+
+func (r *random) noteError(err error) {
 	switch {
 	case errors.Is(err, lease.ErrLost):
-		r.saw["lost"]++
+		r.note("lost")
 	case errors.Is(err, ledger.ErrFenced):
-		r.saw["fenced"]++
+		r.note("fenced")
 	}
 }
 
@@ -311,7 +352,7 @@ func (r *random) perform(ctx context.Context, e *execute) error {
 		}
 		e.found, e.stage = found, "process"
 		if found.Batches == 0 {
-			r.saw["nothing new"]++
+			r.note("nothing new")
 			e.stage = "release"
 			return nil
 		}
@@ -326,14 +367,14 @@ func (r *random) perform(ctx context.Context, e *execute) error {
 		e.batches = e.batches[1:]
 		_, err := r.steps.Process(ctx, ProcessInput{Execution: execution(e.name), Config: r.config(), Token: e.token, Batch: batch})
 		if err != nil && r.chance(50) || r.chance(5) {
-			r.saw["twice"]++
+			r.note("twice")
 			e.batches = append(e.batches, batch)
 		}
 		return err
 	case "commit":
 		_, err := r.steps.Commit(ctx, CommitInput{Execution: execution(e.name), Config: r.config(), Token: e.token, Discovered: e.found})
 		if err == nil {
-			r.saw["commit"]++
+			r.note("commit")
 			if r.chance(90) {
 				e.stage = "release"
 			}
@@ -341,7 +382,7 @@ func (r *random) perform(ctx context.Context, e *execute) error {
 		return err
 	case "release":
 		if !r.quiet && r.chance(15) { // it is never released, and goes on later as if nothing had happened
-			r.saw["zombie"]++
+			r.note("zombie")
 			e.stage = "commit"
 			if e.found.Batches == 0 {
 				r.over(e)
@@ -379,7 +420,7 @@ func (r *random) look() {
 		for key, row := range rows {
 			before, version := r.was[key], key+row.ETag
 			if row.Outcome == ledger.Done && (before.ETag != row.ETag || before.Outcome != ledger.Done) {
-				r.saw["done"]++
+				r.note("done")
 				if r.done[version]++; r.done[version] > 1 {
 					r.Errorf("%s at %s was written down as done %d times, lastly by %s", key, row.ETag, r.done[version], row.Run)
 				}
@@ -438,7 +479,7 @@ func (r *random) settle() {
 			if row.Outcome != ledger.Quarantined {
 				r.Errorf("poison %s is %s", key, row.Outcome)
 			}
-			r.saw["quarantined"]++
+			r.note("quarantined")
 			continue
 		}
 		// One that crashed with its batch too often is in quarantine, too.
