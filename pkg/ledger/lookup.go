@@ -63,3 +63,10 @@ func (l *Ledger) Explain(ctx context.Context, e bucket.Entry, sel Selection, cut
 	}
 	return verdict(d, reason, row), nil
 }
+
+// Outside returns a function that says why a listed file is none of the
+// selection's, whatever the ledger knows of it, or "".
+func (s Selection) Outside() func(bucket.Entry) Reason {
+	c := newSelector(s)
+	return func(e bucket.Entry) Reason { return c.outside(&e) }
+}

@@ -93,8 +93,10 @@ func (l *Ledger) loadOrNone(ctx context.Context) (version, error) {
 	if v, err = l.load(ctx); err != nil || v.exists { // the first one came just now
 		return v, err
 	}
-	return version{}, &DamagedError{Object: l.headKey(), Reason: "it is not there, and beside it are segments that only a head can name"}
+	return version{}, &DamagedError{Object: l.headKey(), Reason: missingHead}
 }
+
+const missingHead = "it is not there, and beside it are segments that only a head can name"
 
 // edit changes a head, or returns false when there is nothing left to change:
 // that is how a swap whose reply was lost recognises its own work.
