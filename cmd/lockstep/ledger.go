@@ -25,7 +25,7 @@ type ledgerCommands struct {
 	Forget  ledgerForget  `cmd:"" help:"Take files out of the ledger: they are new."`
 	Reset   ledgerReset   `cmd:"" help:"Empty the ledger: every file is new."`
 	Verify  ledgerVerify  `cmd:"" help:"Read every byte of the ledger, and say what is damaged."`
-	Rebuild ledgerRebuild `cmd:"" help:"Write a ledger that is damaged or lost anew, from the records of the runs."`
+	Rebuild ledgerRebuild `cmd:"" help:"Write a damaged ledger anew, from what is left of it and the records of the runs."`
 }
 
 // Exit codes of "lockstep ledger" and "lockstep plan", beside those of lock.

@@ -111,7 +111,7 @@ func writeVerified(w io.Writer, r verifyReport, config string) error {
 		}
 		fmt.Fprintf(&b, `
 Runs fail until it is repaired. Where the bucket keeps versions, restore these objects. Otherwise write the ledger anew
-from the records of the runs, once it was seen what would come of it:
+from what is left of it and the records of the runs; this shows what would come of it:
   lockstep ledger rebuild %s
 `, shellWord(config))
 	}
@@ -130,26 +130,30 @@ type rebuildReport struct {
 
 // ledgerRebuild is "lockstep ledger rebuild".
 type ledgerRebuild struct {
-	Force         bool `help:"Replace a ledger that is intact, too."`
+	Force         bool `help:"Replace a ledger that is intact, too, by what the records alone tell."`
 	changeFlags   `embed:""`
 	pipelineFlags `embed:""`
 }
 
 // Help is the rest of "lockstep ledger rebuild --help".
 func (ledgerRebuild) Help() string {
-	return `Reads the summary, the manifest and the results of every run below the state prefix, keeps the latest of each file, drops
-files that a complete listing of the source does not have any more, and writes what is left as a new ledger. The old
-segments stay for a day at least.
+	return `Reads what can be read of the old ledger's segments, and the summary, the manifest and the results of every run below
+the state prefix; keeps the latest of each file, drops files that a complete listing of the source does not have any more,
+and writes what is left as a new ledger. The old segments stay for an hour at least.
 
-What has no record is not in the new ledger, and so is processed again, which writes the same outputs: runs whose records
-were removed, by a lifecycle rule or by hand, and runs that left no summary. What was retried, forgotten or reset by hand
-is not known either. Runs whose records leave something open are listed.
+What neither segments nor records tell is not in the new ledger, and so is processed again, which writes the same outputs:
+files whose segment is lost and whose records were removed, by a lifecycle rule or by hand, or whose run left no summary.
+How many files of the source that are is shown. What was retried, forgotten or reset by hand is not in the records; where
+the segments are lost that tell of it, it has to be done again. So it has to where a file was deleted and came back the
+same: it may count as done. Runs whose records leave something open are listed.
 
 Without --yes it is shown what would come of it, and nothing is written. With --yes the ledger is written under the
 pipeline's lock. A ledger that is intact is refused without --force.
 
--o json prints {"ledger", "changed", "token", "intact", "runs", "done", "failed", "quarantined", "vanished", "problems":
-[{"run", "token", "problem"}]}. "vanished" are files that the source does not have any more.
+-o json prints {"ledger", "changed", "token", "intact", "salvaged", "replayed", "runs", "done", "failed", "quarantined",
+"vanished", "unknown", "lost": [{"object", "reason"}], "problems": [{"run", "token", "problem"}]}. "salvaged" are files
+from segments, "replayed" those from records, "vanished" those that the source does not have any more, "unknown" those
+that only the source has.
 
 Exit codes: 0 it is done, or could be; ` + changingExitCodes
 }
@@ -166,8 +170,11 @@ func (c ledgerRebuild) Run(ctx context.Context, to *console) error {
 			report.Token = token
 			return c.rebuild(ctx, o, token, &report)
 		})
-	} else if report.Intact, _, err = intact(ctx, o); err == nil {
-		report.Rebuilt, err = o.Foretell(ctx)
+	} else {
+		var from step.Sources
+		if report.Intact, from, err = sources(ctx, o); err == nil {
+			report.Rebuilt, err = o.Foretell(ctx, from)
+		}
 	}
 	switch {
 	case errors.Is(err, ledger.ErrIntact):
@@ -181,46 +188,50 @@ func (c ledgerRebuild) Run(ctx context.Context, to *console) error {
 }
 
 func (c ledgerRebuild) rebuild(ctx context.Context, o *step.Operator, token int64, report *rebuildReport) error {
-	whole, legible, err := intact(ctx, o)
+	intact, from, err := sources(ctx, o)
 	if err != nil {
 		return err
 	}
-	if whole && !c.Force {
+	if intact && !c.Force {
 		return ledger.ErrIntact
 	}
-	report.Intact = whole
-	report.Rebuilt, err = o.Rebuild(ctx, token, legible)
+	report.Intact = intact
+	report.Rebuilt, err = o.Rebuild(ctx, token, from)
 	return err
 }
 
-// intact tells whether there is a ledger without damage, and whether there is
-// a head that can be read.
-func intact(ctx context.Context, o *step.Operator) (whole, legible bool, err error) {
+// sources tells whether there is a ledger without damage, and what a new one is
+// to be made from: who replaces an intact one has reasons not to trust it.
+func sources(ctx context.Context, o *step.Operator) (intact bool, from step.Sources, err error) {
 	report, err := verify(ctx, o)
 	if err != nil {
-		return false, false, err
+		return false, from, err
 	}
 	head, err := o.Head(ctx)
 	if err != nil && !errors.Is(err, ledger.ErrDamaged) {
-		return false, false, err
+		return false, from, err
 	}
-	legible = err == nil && head.Generation > 0
-	return report.Intact && legible, legible, nil
+	legible := err == nil && head.Generation > 0
+	intact = report.Intact && legible
+	return intact, step.Sources{Segments: !intact, Intact: legible}, nil
 }
 
 func writeRebuilt(w io.Writer, r rebuildReport) error {
 	var b strings.Builder
+	for _, lost := range r.Lost {
+		fmt.Fprintf(&b, "lost: %s: %s\n", lost.Object, oneLine(lost.Reason))
+	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(&b, "run %s, token %d: %s\n", oneLine(p.Run), p.Token, oneLine(p.Problem))
 	}
-	if len(r.Problems) > 0 {
-		fmt.Fprintf(&b, "What these runs did and nothing else proves is processed again.\n\n")
+	if b.Len() > 0 {
+		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "The records of %s tell of %s: %d done, %d failed, %d quarantined", counted(int64(r.Runs), "run", "runs"), files(r.Rows()), r.Done, r.Failed, r.Quarantined)
-	if r.Vanished > 0 {
-		fmt.Fprintf(&b, "; and of %d that the source does not have any more", r.Vanished)
-	}
-	b.WriteString("\n")
+	fmt.Fprintf(&b, "%s: %d done, %d failed, %d quarantined\n", files(r.Rows()), r.Done, r.Failed, r.Quarantined)
+	fmt.Fprintf(&b, "  %9d  told by segments that can be read\n", r.Salvaged)
+	fmt.Fprintf(&b, "  %9d  told by the records of %s\n", r.Replayed, counted(int64(r.Runs), "run", "runs"))
+	fmt.Fprintf(&b, "Told of, but not in the source any more: %s.\n", files(r.Vanished))
+	fmt.Fprintf(&b, "In the source, but told of by nothing, and so new: %s.\n\n", files(r.Unknown))
 	switch {
 	case r.Changed:
 		fmt.Fprintf(&b, "%s was written anew, with token %d\n", r.Ledger, r.Token)

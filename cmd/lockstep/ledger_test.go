@@ -102,7 +102,16 @@ func TestADamagedLedgerIsFoundAndRebuilt(t *testing.T) {
 		}
 	}
 
-	const would = "The records of 2 runs tell of 4 files: 3 done, 0 failed, 1 quarantined\n"
+	p.upload("e.csv", "new")
+	would := "lost: s3://locks/" + segment + `: it has 7 bytes, the head says 197
+
+4 files: 3 done, 0 failed, 1 quarantined
+          2  told by segments that can be read
+          2  told by the records of 2 runs
+Told of, but not in the source any more: 0 files.
+In the source, but told of by nothing, and so new: 1 file.
+
+`
 	if p.changes(func() {
 		p.says(0, would+"Nothing was written: give --yes to write s3://locks/state/ledger/locks/ anew.\n", "ledger rebuild CONFIG")
 	}) {
@@ -112,7 +121,6 @@ func TestADamagedLedgerIsFoundAndRebuilt(t *testing.T) {
 	if _, stderr, code := p.do("ledger verify CONFIG"); code != 0 {
 		t.Errorf("verify: code %d, %s", code, stderr)
 	}
-	p.upload("e.csv", "new")
 	if taken := p.run("P4"); taken != "e.csv" {
 		t.Errorf("P4 took %q", taken)
 	}
@@ -139,23 +147,32 @@ func TestALostHeadIsRebuiltAndGapsAreNamed(t *testing.T) {
 			t.Errorf("%s: code %d, %s%s", line, code, out, stderr)
 		}
 	}
-	p.says(0, `run P2, token 2: it left no summary, so that nothing is known of what it did; it failed, or is still at work
-What these runs did and nothing else proves is processed again.
+	p.says(0, `lost: s3://locks/state/ledger/locks/head.json: it is not there, and beside it are segments that only a head can name
+run P2, token 2: it left no summary, so that nothing is known of what it did; it failed, or is still at work
 
-The records of 1 run tell of 1 file: 1 done, 0 failed, 0 quarantined
+2 files: 2 done, 0 failed, 0 quarantined
+          2  told by segments that can be read
+          0  told by the records of 1 run
+Told of, but not in the source any more: 0 files.
+In the source, but told of by nothing, and so new: 0 files.
+
 s3://locks/state/ledger/locks/ was written anew, with token 4
 `, "ledger rebuild CONFIG --yes")
-	out, _, code := p.do("ledger rebuild CONFIG --force --yes -o json")
-	var got rebuildReport
-	p.ok(json.Unmarshal([]byte(out), &got))
-	if code != 0 || !got.Changed || !got.Intact || got.Token != 5 || got.Runs != 1 || got.Done != 1 || len(got.Problems) != 1 || got.Problems[0].Run != "P2" {
-		t.Errorf("code %d, %+v", code, got)
+	if taken := p.run("P3"); taken != "" {
+		t.Errorf("P3 took %q", taken)
 	}
 	if out, _, code := p.do("ledger rebuild CONFIG"); code != 0 || !strings.Contains(out, "is intact. Nothing was written: to replace it all the same takes --force and --yes.") {
 		t.Errorf("code %d, %s", code, out)
 	}
-	if taken := p.run("P3"); taken != "b.csv" {
-		t.Errorf("P3 took %q", taken)
+	// An intact ledger is replaced by what the records alone prove.
+	out, _, code := p.do("ledger rebuild CONFIG --force --yes -o json")
+	var got rebuildReport
+	p.ok(json.Unmarshal([]byte(out), &got))
+	if code != 0 || !got.Changed || !got.Intact || got.Token != 6 || got.Runs != 1 || got.Done != 1 || got.Unknown != 1 || len(got.Problems) != 1 || got.Problems[0].Run != "P2" {
+		t.Errorf("code %d, %+v", code, got)
+	}
+	if taken := p.run("P4"); taken != "b.csv" {
+		t.Errorf("P4 took %q", taken)
 	}
 }
 

@@ -90,7 +90,8 @@ type RunProblem struct {
 // replay tells again what runs told the ledger.
 type replay struct {
 	*run
-	runs     int // that were told of
+	runs     int              // that were told of
+	tokens   map[string]int64 // of those, the highest of each
 	problems []RunProblem
 }
 
@@ -168,6 +169,7 @@ func (p *replay) tell(ctx context.Context, a attempt, yield func(ledger.Row) err
 		p.problem(a, "%s", told.doubt)
 	}
 	p.runs++
+	p.tokens[a.run] = a.token // attempts come in the order of their tokens
 	return nil
 }
 
