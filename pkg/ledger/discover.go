@@ -165,7 +165,7 @@ func (l *Ledger) discover(ctx context.Context, src Lister, sel Selection, cutoff
 	chosen := l.newChoice(ctx, sel, d.leave)
 	defer chosen.files.close()
 	s := survey{
-		ledger: l, selector: newSelector(sel), head: head, src: src, cutoff: cutoff, indexes: l.newIndexes(),
+		ledger: l, selector: newSelector(sel), head: head, src: src, cutoff: cutoff,
 		found: chosen.files.add, skipped: d.skipped, workers: d.workers,
 	}
 	found := Discovery{Skipped: map[Reason]int64{}, After: head.startAfter(sel, cutoff)}

@@ -79,6 +79,7 @@ type limits struct {
 	wholeBytes int64 // a segment up to this is read whole
 	tailBytes  int64 // read of a larger one to find its index
 	fetchBytes int64 // of blocks read at a time, unless one block has more
+	readBytes  int64 // of blocks that all listings together read at a time, unless single blocks have more
 	listings   int   // listed at a time
 	spanRows   int64 // rows of the ledger that make a span of its own
 	splitFrom  int   // pages that a span of unknown length has had before it is split
@@ -99,6 +100,7 @@ func defaultLimits() limits {
 		wholeBytes:   256 << 10,
 		tailBytes:    64 << 10,
 		fetchBytes:   256 << 10,
+		readBytes:    32 << 20,
 		listings:     16,
 		spanRows:     50_000,
 		splitFrom:    8,

@@ -25,7 +25,7 @@ func (l *Ledger) Row(ctx context.Context, key string) (*Row, error) {
 }
 
 func (l *Ledger) lookUp(ctx context.Context, head Head, key string) (*record, error) {
-	rows := l.mergeSpan(l.newIndexes(), head.Segments, key, span{upTo: key})
+	rows := l.mergeSpan(l.newIndexes(1), head.Segments, key, span{upTo: key})
 	defer rows.close()
 	r, err := rows.next(ctx)
 	if err != nil || r == nil || r.outcome == gone {

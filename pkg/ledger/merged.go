@@ -53,7 +53,7 @@ func (l *Ledger) mergeSpan(x *indexes, segments []Segment, prefix string, s span
 			return nil, err
 		}
 		from, to := index.holding(span{after: max(s.after, prefix), upTo: s.upTo})
-		return &blocksReader{ledger: l, ctx: ctx, index: index, at: from, to: to, block: &blockReader{unpackers: l.unpackers}}, nil
+		return &blocksReader{ledger: l, ctx: ctx, index: index, size: x.fetch, at: from, to: to, block: &blockReader{unpackers: l.unpackers}}, nil
 	})
 }
 

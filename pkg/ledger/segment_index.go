@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"sync"
 
@@ -45,12 +46,17 @@ func (x *segmentIndex) holding(s span) (from, to int) {
 // needed first.
 type indexes struct {
 	ledger *Ledger
+	fetch  int64 // bytes of blocks that a reader asks for at a time
 	mu     sync.Mutex
 	known  map[string]func(context.Context) (*segmentIndex, error)
 }
 
-func (l *Ledger) newIndexes() *indexes {
-	return &indexes{ledger: l, known: map[string]func(context.Context) (*segmentIndex, error){}}
+// newIndexes is for so many readers at a time: the more, the less each holds.
+func (l *Ledger) newIndexes(readers int) *indexes {
+	return &indexes{
+		ledger: l, fetch: min(l.limits.fetchBytes, l.limits.readBytes/int64(max(1, readers))),
+		known: map[string]func(context.Context) (*segmentIndex, error){},
+	}
 }
 
 func (x *indexes) of(ctx context.Context, s Segment) (*segmentIndex, error) {
@@ -77,7 +83,7 @@ func (l *Ledger) readIndex(ctx context.Context, s Segment) (*segmentIndex, error
 	if s.Bytes <= l.limits.wholeBytes || from < 0 {
 		from = 0
 	}
-	tail, err := l.readPart(ctx, s, from, s.Bytes-from)
+	tail, err := l.readPart(ctx, s, from, s.Bytes-from, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +101,7 @@ func (l *Ledger) readIndex(ctx context.Context, s Segment) (*segmentIndex, error
 		return nil, damaged("its footer says %+v, the head says %d bytes, %d rows, %d gone", end, s.Bytes, s.Rows, s.Gone)
 	}
 	if end.index < from {
-		missing, err := l.readPart(ctx, s, end.index, from-end.index)
+		missing, err := l.readPart(ctx, s, end.index, from-end.index, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -118,8 +124,8 @@ func (l *Ledger) readIndex(ctx context.Context, s Segment) (*segmentIndex, error
 	return index, nil
 }
 
-// readPart reads a part of a segment.
-func (l *Ledger) readPart(ctx context.Context, s Segment, offset, length int64) ([]byte, error) {
+// readPart reads a part of a segment, into buffer where that is large enough.
+func (l *Ledger) readPart(ctx context.Context, s Segment, offset, length int64, buffer []byte) ([]byte, error) {
 	key := l.prefix + s.Name
 	object, err := l.store.GetRange(ctx, key, bucket.Condition{}, offset, length)
 	switch {
@@ -131,7 +137,7 @@ func (l *Ledger) readPart(ctx context.Context, s Segment, offset, length int64) 
 		return nil, fmt.Errorf("read segment: %w", err)
 	}
 	defer object.Body.Close()
-	part := make([]byte, length)
+	part := slices.Grow(buffer[:0], int(length))[:length]
 	if _, err := io.ReadFull(cutReader{object.Body}, part); err != nil {
 		return nil, fmt.Errorf("read segment %s: %w", key, err)
 	}
@@ -204,9 +210,11 @@ type blocksReader struct {
 	ledger  *Ledger
 	ctx     context.Context // of the discovery that reads
 	index   *segmentIndex
-	at      int // the next block to load
+	size    int64 // bytes to fetch at a time
+	at      int   // the next block to load
 	to      int
 	fetched []byte // frames of the blocks from at on
+	buffer  []byte // what was fetched; the block before it is read to its end by then
 	block   *blockReader
 }
 
@@ -257,7 +265,7 @@ func (r *blocksReader) load() error {
 func (r *blocksReader) fetch() error {
 	first := r.index.blocks[r.at]
 	length := int64(first.length)
-	for i := r.at + 1; i < r.to && length+int64(r.index.blocks[i].length) <= r.ledger.limits.fetchBytes; i++ {
+	for i := r.at + 1; i < r.to && length+int64(r.index.blocks[i].length) <= r.size; i++ {
 		length += int64(r.index.blocks[i].length)
 	}
 	if r.index.body != nil {
@@ -265,7 +273,8 @@ func (r *blocksReader) fetch() error {
 		return nil
 	}
 	var err error
-	r.fetched, err = r.ledger.readPart(r.ctx, r.index.Segment, first.offset, length)
+	r.buffer, err = r.ledger.readPart(r.ctx, r.index.Segment, first.offset, length, r.buffer)
+	r.fetched = r.buffer
 	return err
 }
 

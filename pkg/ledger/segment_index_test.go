@@ -46,7 +46,7 @@ func TestAnySpanHasExactlyItsRows(t *testing.T) {
 	}
 	for range 500 {
 		s := span{after: bound(), upTo: bound()}
-		rows := b.ledger.mergeSpan(b.ledger.newIndexes(), segments, "in/", s)
+		rows := b.ledger.mergeSpan(b.ledger.newIndexes(1), segments, "in/", s)
 		got, want := []string{}, []string{}
 		for {
 			row, err := rows.next(t.Context())

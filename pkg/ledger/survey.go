@@ -82,6 +82,7 @@ func (s *survey) run(ctx context.Context, after string) ([]joined, error) {
 func (s *survey) plan(ctx context.Context, after string) error {
 	s.queue = []span{{after: after}}
 	segments := s.within(after)
+	s.indexes = s.ledger.newIndexes(s.workers * len(segments))
 	var rows int64
 	for _, segment := range segments {
 		rows += segment.Rows
