@@ -19,6 +19,9 @@ FUZZTIME ?= 10s
 SOAK ?= 10m
 SCALE ?= 10000000
 
+# Where build puts bin/ and dist/.
+OUT ?= .
+
 # Binaries depend on the source alone: no paths, no symbols, no commit.
 BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 
@@ -45,10 +48,10 @@ lint: ## go vet, staticcheck, gofmt, and whether go.mod is tidy
 
 build: ## build bin/lockstep, and dist/<function>/bootstrap for Lambda (ARCH=arm64 or x86_64)
 	@test -n "$(GOARCH_$(ARCH))" || { echo "ARCH is '$(ARCH)'; it must be arm64 or x86_64"; exit 1; }
-	$(BUILD) -o bin/lockstep ./cmd/lockstep
+	$(BUILD) -o $(OUT)/bin/lockstep ./cmd/lockstep
 	@for f in $(FUNCTIONS); do \
 	  echo "dist/$$f/bootstrap ($(ARCH))"; \
-	  CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) $(BUILD) -tags lambda.norpc -o dist/$$f/bootstrap ./functions/$$f || exit 1; \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) $(BUILD) -tags lambda.norpc -o $(OUT)/dist/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 
 synth: build node_modules ## turn the settings in cdk.json into CloudFormation, in cdk.out (ARCH=…)
