@@ -29,8 +29,8 @@ BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 .PHONY: help run test lint build clean fuzz bench interop soak scale synth infra-test
 
 help: ## list these commands
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
-	 sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST)
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
+	 sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1	\2/p' $(MAKEFILE_LIST)
 
 run: ## watch two runs take turns over real files, on this machine
 	@$(GO) run -buildvcs=false ./cmd/lockstep demo
@@ -84,3 +84,5 @@ soak: ## hold the lock to its promises under faults and kills (SOAK=10m)
 
 scale: ## measure discovery and commits over ten million files (minutes; SCALE=10000000)
 	$(GO) test ./test/scale -count=1 -v -scale $(SCALE) -timeout 2h
+
+include test/sam/sam.mk
