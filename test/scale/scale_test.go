@@ -195,7 +195,7 @@ func (b *bench) discoverSlowPages() {
 func (b *bench) discoverThrottled() {
 	takes, limit := time.Duration(0), 3
 	if measures() {
-		takes, limit = slowPage, 16
+		takes, limit = slowPage, 6
 	}
 	source := b.bucketOf(pageKeys(), takes, limit)
 	b.tally()
