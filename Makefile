@@ -25,6 +25,9 @@ OUT ?= .
 # Binaries depend on the source alone: no paths, no symbols, no commit.
 BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 
+# npm writes this file last.
+NODE_MODULES := node_modules/.package-lock.json
+
 .DEFAULT_GOAL := help
 .PHONY: help run test lint build clean fuzz bench interop soak scale synth infra-test
 
@@ -54,15 +57,15 @@ build: ## build bin/lockstep, and dist/<function>/bootstrap for Lambda (ARCH=arm
 	  CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) $(BUILD) -tags lambda.norpc -o $(OUT)/dist/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 
-synth: build node_modules ## turn the settings in cdk.json into CloudFormation, in cdk.out (ARCH=…)
+synth: build $(NODE_MODULES) ## turn the settings in cdk.json into CloudFormation, in cdk.out (ARCH=…)
 	npx cdk synth --quiet
 
-infra-test: build node_modules ## check the stack: tests, cdk-nag, cfn-lint, two ASL validators (ARCH=…; minutes at first)
+infra-test: build $(NODE_MODULES) ## check the stack: tests, cdk-nag, cfn-lint, two ASL validators (ARCH=…; minutes at first)
 	test/deploy/run $(ARCH)
 
-node_modules: package-lock.json
+$(NODE_MODULES): package-lock.json
 	npm ci
-	@touch node_modules
+	@touch $@
 
 clean: ## remove what the other commands made
 	rm -rf bin dist .venv cdk.out node_modules

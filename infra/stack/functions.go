@@ -141,9 +141,8 @@ func (b *builder) addProcessAccess() {
 		id := settings.ID(p.Name) + "ProcessAccess"
 		statements := b.access("process", p)
 		policy := awsiam.NewManagedPolicy(b.stack, &id, &awsiam.ManagedPolicyProps{
-			ManagedPolicyName: b.name(p.Name + "-process"),
-			Description:       jsii.String("What the processing function of pipeline " + p.Name + " needs; attach it to the function's role"),
-			Statements:        &statements,
+			Description: jsii.String("What the processing function of pipeline " + p.Name + " needs; attach it to the function's role"),
+			Statements:  &statements,
 		})
 		fixID(policy, id)
 		b.excuseAccessPolicy(policy)

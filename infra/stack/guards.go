@@ -77,6 +77,9 @@ func (g guard) cdk() awsiam.PolicyStatement {
 func (b *builder) describeExisting() {
 	policies := map[string]any{}
 	for _, bucket := range b.settings.Buckets() {
+		if !bucket.Created && len(b.statePipelines(bucket.Name)) > 0 {
+			awscdk.Annotations_Of(b.stack).AddInfo(jsii.String("Bucket " + bucket.Name + " is not this stack's. Add to its policy what the template has in Metadata.LockstepBucketPolicies, so that nobody writes a lock without a condition."))
+		}
 		if !bucket.Created {
 			policies[bucket.Name] = map[string]any{
 				"Version":   "2012-10-17",
