@@ -67,7 +67,7 @@ var errAbandoned = errors.New("the discovery has failed")
 func (w *manifestWriter) add(f ledger.Candidate) error {
 	w.files++
 	w.bytes += f.Size
-	if f.Attempts > 0 {
+	if f.Again {
 		return w.write([]ledger.Candidate{f})
 	}
 	encoded, err := json.Marshal(f)

@@ -33,7 +33,7 @@ func (o *Operator) Plan(ctx context.Context, each func(ledger.Verdict) error) (P
 	batches := &manifestWriter{limits: o.run.config.Batch, out: bufio.NewWriter(io.Discard)}
 	found, err := o.books.Plan(ctx, o.run.source, o.run.config.selection(), status.Now, func(v ledger.Verdict) error {
 		if v.Reason == "" {
-			if err := batches.add(ledger.Candidate{File: v.File, Attempts: v.Attempts}); err != nil {
+			if err := batches.add(ledger.Candidate{File: v.File, Attempts: v.Attempts, Again: v.Kind == ledger.Retried}); err != nil {
 				return err
 			}
 		}

@@ -88,7 +88,10 @@ type Upkeep struct {
 func (l *Ledger) Discover(ctx context.Context, src Lister, sel Selection, cutoff time.Time, take func(Candidate) error) (Discovery, error) {
 	found, err := l.discover(ctx, src, sel, cutoff, discovery{
 		workers: l.limits.listings,
-		take:    func(d due) error { return take(d.Candidate) },
+		take: func(d due) error {
+			d.Again = d.kind == Retried
+			return take(d.Candidate)
+		},
 	})
 	if err != nil {
 		return Discovery{}, fmt.Errorf("discover: %w", err)

@@ -22,6 +22,10 @@ type Candidate struct {
 	File
 	// Attempts counts the failed attempts at this version so far.
 	Attempts int `json:"attempts"`
+	// Again tells that this version failed before, also where its attempts were
+	// forgotten. It should not be processed in one call with others, since it may
+	// bring the call down.
+	Again bool `json:"again,omitempty"`
 }
 
 // Row is the candidate with its outcome, as a Commit wants it.
