@@ -46,7 +46,7 @@ test: ## run all tests, and read the outputs with independent Parquet readers
 lint: ## go vet, staticcheck, gofmt, and whether go.mod is tidy
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	@unformatted=$$(find . -name node_modules -prune -o -name .venv -prune -o -name '*.go' -print | xargs gofmt -l); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	@$(GO) mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy"; exit 1; }
 
 build: ## build bin/lockstep, and dist/<function>/bootstrap for Lambda (ARCH=arm64 or x86_64)
