@@ -26,7 +26,7 @@ def connect():
             return client
         except Exception as e:  # whatever it is: it is not there yet
             if time.monotonic() > give_up:
-                sys.exit(f"no answer within {READY_SECONDS} s: {e}")
+                sys.exit(f"Docker: no answer within {READY_SECONDS} s: {e}")
             time.sleep(0.1)
 
 
