@@ -46,6 +46,11 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 	if err != nil {
 		return DiscoverOutput{}, fmt.Errorf("discover files below s3://%s/%s: %w", r.source.Name(), r.config.Source.Prefix, err)
 	}
+	if mark := found.Upkeep.Mark; mark != nil && found.Taken() == 0 {
+		if err := books.Settle(ctx, token, *mark); err != nil {
+			return DiscoverOutput{}, err
+		}
+	}
 	etag, err := manifest.publish()
 	if err != nil {
 		return DiscoverOutput{}, err

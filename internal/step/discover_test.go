@@ -277,3 +277,22 @@ func TestADamagedManifestIsAnError(t *testing.T) {
 		equal(t, "rows in the ledger", len(w.rows()), 0)
 	})
 }
+
+func TestRunThatTakesNothingMovesTheMark(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set("selection.order", "lexicographic")
+		w.set("selection.lookBackSeconds", 0)
+		w.upload("in/a", "a")
+		_, err := w.run("P1")
+		w.ok(err)
+		for _, run := range []string{"P2", "P3"} {
+			time.Sleep(time.Minute)
+			_, err = w.run(run)
+			w.ok(err)
+		}
+		var found ledger.Discovery
+		w.ok(json.Unmarshal(w.read(w.state, keysOf(w.parsed(), "P3", 3).discovery()), &found))
+		equal(t, "listed from", found.After, "in/a")
+		equal(t, "listed", found.Listed, 0)
+	})
+}

@@ -80,6 +80,7 @@ type Entry struct {
 	Key          string
 	ETag         string
 	StorageClass string // empty means STANDARD
+	Restored     bool   // archived, and a copy can be read for a while
 	Size         int64  // bytes
 	LastModified time.Time
 }

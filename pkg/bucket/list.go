@@ -34,6 +34,8 @@ func (b *Bucket) List(ctx context.Context, o ListOptions) iter.Seq2[Page, error]
 			EncodingType:        types.EncodingTypeUrl, // XML cannot carry control characters
 			ExpectedBucketOwner: optional(b.options.ExpectedOwner),
 			RequestPayer:        b.options.payer(),
+			// Other servers than S3 leave it out.
+			OptionalObjectAttributes: []types.OptionalObjectAttributes{types.OptionalObjectAttributesRestoreStatus},
 		}
 		if o.PageSize > 0 {
 			in.MaxKeys = &o.PageSize
@@ -107,11 +109,19 @@ func toEntries(out *s3.ListObjectsV2Output) ([]Entry, error) {
 			Key:          key,
 			ETag:         aws.ToString(object.ETag),
 			StorageClass: string(object.StorageClass),
+			Restored:     restored(object.RestoreStatus),
 			Size:         aws.ToInt64(object.Size),
 			LastModified: aws.ToTime(object.LastModified),
 		})
 	}
 	return entries, nil
+}
+
+// restored tells whether the copy of an archived object is there. While it is
+// being made there is no date at which it goes.
+// Source: S3 API reference, RestoreStatus.
+func restored(s *types.RestoreStatus) bool {
+	return s != nil && !aws.ToBool(s.IsRestoreInProgress) && s.RestoreExpiryDate != nil
 }
 
 // checkEntries holds a page to the listing's rules and returns its last key.

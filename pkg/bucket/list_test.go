@@ -171,6 +171,31 @@ func TestAListingThatWasNotEncodedIsTakenAsItIs(t *testing.T) {
 	}
 }
 
+func TestAListingTellsOfRestoredCopies(t *testing.T) {
+	var asked string
+	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Header.Get("X-Amz-Optional-Object-Attributes")
+		io.WriteString(w, `<ListBucketResult><IsTruncated>false</IsTruncated>
+			<Contents><Key>a</Key><StorageClass>GLACIER</StorageClass></Contents>
+			<Contents><Key>b</Key><StorageClass>GLACIER</StorageClass><RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress></RestoreStatus></Contents>
+			<Contents><Key>c</Key><StorageClass>GLACIER</StorageClass><RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress><RestoreExpiryDate>2026-12-20T00:00:00.000Z</RestoreExpiryDate></RestoreStatus></Contents>
+		</ListBucketResult>`)
+	})
+	for page, err := range b.List(t.Context(), bucket.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range page.Entries {
+			if e.Restored != (i == 2) {
+				t.Errorf("%s is restored: %v", e.Key, e.Restored)
+			}
+		}
+	}
+	if asked != "RestoreStatus" {
+		t.Errorf("asked for %q", asked)
+	}
+}
+
 func TestAListingGoesOnByToken(t *testing.T) {
 	b, server := open(t, bucket.Options{})
 	fill(t, b, 5)

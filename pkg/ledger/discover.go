@@ -59,7 +59,7 @@ func (d *Discovery) add(j *joined, mostGone int) {
 }
 
 // Upkeep is what a listing teaches the ledger about itself. It goes into the
-// commit of the same run.
+// commit of the same run; of a run that takes nothing, Mark goes to Settle.
 type Upkeep struct {
 	// Gone are the first 10,000 vanished keys; the next discovery finds the others.
 	Gone []string `json:"gone,omitempty"`

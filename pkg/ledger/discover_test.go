@@ -389,3 +389,15 @@ func wantRows(t *testing.T, l *Ledger, keys ...string) {
 		t.Errorf("the ledger has %q, want %q", got, keys)
 	}
 }
+
+func TestRestoredCopyOfAnArchivedFileIsTaken(t *testing.T) {
+	l := openLedger(t, bucket.NewMemory("state", nil))
+	p := page(true, "a", "b", "c")
+	p.Entries[0].StorageClass = "DEEP_ARCHIVE"
+	p.Entries[1].StorageClass, p.Entries[1].Restored = "DEEP_ARCHIVE", true
+	found, taken, err := discoverAll(t.Context(), l, listing{pages: []bucket.Page{p}}, Selection{}, time.Time{})
+	if err != nil || found.Skipped[DeferArchived] != 1 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	wantKeys(t, "readable", keysOf(taken), "b", "c")
+}

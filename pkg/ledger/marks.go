@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -44,6 +46,37 @@ func (s Selection) identity() string {
 	}
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:8])
+}
+
+// Settle puts the mark of a discovery that took nothing into the head, under
+// the run's token. A run that takes something has its commit for that.
+func (l *Ledger) Settle(ctx context.Context, token int64, mark Mark) error {
+	from, err := l.load(ctx)
+	if err != nil {
+		return fmt.Errorf("settle ledger: %w", err)
+	}
+	_, err = l.swap(ctx, from, func(h *Head) (bool, error) {
+		if err := h.admit(token); err != nil {
+			return false, err
+		}
+		if h.Marks.has(mark) {
+			return false, nil
+		}
+		h.Token, h.Marks = token, h.Marks.add(mark, l.limits.marks)
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("settle ledger: %w", err)
+	}
+	return nil
+}
+
+// has tells whether a mark adds nothing, or was added before: the reply got lost.
+func (m *Marks) has(mark Mark) bool {
+	if m == nil || m.Selection != mark.Selection || mark.Whole && !m.Reconciled.Equal(mark.At) {
+		return false
+	}
+	return mark.Key == "" || slices.Contains(m.Settled, Settled{Key: mark.Key, At: mark.At})
 }
 
 // marksAfter are the marks after a commit. One of another selection that leaves

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -161,6 +162,46 @@ func TestListingFromAMarkTellsNothingOfWhatIsBefore(t *testing.T) {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	wantKeys(t, "new", keysOf(taken), "in/04")
+}
+
+// A pipeline that finds nothing for days must not list everything each time.
+func TestQuietRunsMoveTheMarksToo(t *testing.T) {
+	o := newOrderly(t)
+	o.write("x", "in/01", "in/02")
+	o.run(inOrder)
+	token := int64(100)
+	var whole []int
+	for run := range 30 {
+		o.clock.advance(2 * time.Hour)
+		found, taken, err := discoverAll(t.Context(), o.ledger, o.spy, inOrder, o.clock.now())
+		if err != nil || len(taken) > 0 {
+			t.Fatalf("took %d, %v", len(taken), err)
+		}
+		if found.After == "" {
+			whole = append(whole, run)
+		}
+		token++
+		lost := once("put", "head.json", 1, errLost)
+		if run%2 == 1 { // a reply is lost: it is done once all the same
+			o.state.Fault(nil, lost)
+		}
+		if err := o.ledger.Settle(t.Context(), token, *found.Upkeep.Mark); err != nil {
+			t.Fatal(err)
+		}
+		o.state.Fault(nil, nil)
+	}
+	if want := []int{0, 12, 24}; !slices.Equal(whole, want) { // the first had no mark yet; then once a day
+		t.Errorf("runs %d listed everything, want %d", whole, want)
+	}
+	marks := o.head().Marks
+	for i := 1; i < len(marks.Settled); i++ {
+		if !marks.Settled[i-1].At.Before(marks.Settled[i].At) {
+			t.Errorf("a mark was added twice: %+v", marks.Settled)
+		}
+	}
+	if err := o.ledger.Settle(t.Context(), token-1, Mark{}); !errors.Is(err, ErrFenced) {
+		t.Errorf("an older run: %v", err)
+	}
 }
 
 func TestMarksStayFew(t *testing.T) {

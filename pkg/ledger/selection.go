@@ -128,7 +128,7 @@ const (
 	SkipNotBeforeUntil Reason = "notBeforeUntil"
 	SkipDone           Reason = "done"        // this version was processed
 	SkipQuarantined    Reason = "quarantined" // this version failed too often
-	DeferArchived      Reason = "archived"    // in a class that must be restored first; taken once it is
+	DeferArchived      Reason = "archived"    // in GLACIER or DEEP_ARCHIVE; taken once a copy is restored
 	DeferTooYoung      Reason = "tooYoung"    // younger than MinAge; taken once it is not
 	DeferBackoff       Reason = "backoff"     // failed lately; taken once its Backoff is over
 
@@ -184,7 +184,7 @@ func (s *selector) outside(e *bucket.Entry) Reason {
 // deferred returns why a file that should be processed cannot be yet, or "".
 func (s *selector) deferred(e *bucket.Entry, row *record, kind Kind, cutoff time.Time) Reason {
 	switch {
-	case e.StorageClass == "GLACIER" || e.StorageClass == "DEEP_ARCHIVE":
+	case !e.Restored && (e.StorageClass == "GLACIER" || e.StorageClass == "DEEP_ARCHIVE"):
 		return DeferArchived
 	case s.MinAge > 0 && e.LastModified.After(cutoff.Add(-s.MinAge)):
 		return DeferTooYoung
