@@ -40,5 +40,5 @@ $(SAM_OUT)/manifest.json: $(SAM_SOURCES) | node_modules
 $(SAM_INSTALLED): test/sam/requirements.txt
 	@echo "installing $$(cat $<) into .venv/sam" >&2
 	@rm -rf .venv/sam && python3 -m venv .venv/sam
-	@.venv/sam/bin/pip install --quiet --no-compile --disable-pip-version-check --requirement $< >&2
+	@.venv/sam/bin/pip install --quiet --disable-pip-version-check --requirement $< >&2
 	@touch $@
