@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -171,13 +170,7 @@ func (s *survey) next() (span, bool) {
 		s.queue = s.queue[1:]
 		return next, true
 	}
-	slices.SortFunc(s.claims, func(a, b *claim) int { return cmp.Compare(s.left(b), s.left(a)) })
-	for _, c := range s.claims {
-		from, to := s.known(c)
-		short := to-from < 2 && c.pages < s.ledger.limits.splitFrom
-		if c.closed || short || c.pages < c.tried+s.ledger.limits.splitAfter {
-			continue
-		}
+	for c := s.longest(); c != nil; c = s.longest() {
 		c.tried = c.pages
 		if cut, ok := s.cut(c); ok {
 			half := span{after: cut, upTo: c.upTo}
@@ -188,11 +181,24 @@ func (s *survey) next() (span, bool) {
 	return span{}, false
 }
 
-// left estimates the pages that a claim has before it: what the ledger knows,
-// four pages a block, and as many again as it had so far.
-func (s *survey) left(c *claim) int {
-	from, to := s.known(c)
-	return c.pages + 4*(to-from)
+// longest is the claim that seems to have most before it, of those that are
+// worth another try: by what the ledger knows, four pages a block, and as many
+// pages again as it had so far. It is asked for with every page that comes
+// while somebody has nothing to do.
+func (s *survey) longest() *claim {
+	var longest *claim
+	most := -1
+	for _, c := range s.claims {
+		if c.closed || c.pages < c.tried+s.ledger.limits.splitAfter {
+			continue
+		}
+		from, to := s.known(c)
+		short := to-from < 2 && c.pages < s.ledger.limits.splitFrom
+		if left := c.pages + 4*(to-from); !short && left > most {
+			longest, most = c, left
+		}
+	}
+	return longest
 }
 
 // known are the blocks that begin in what a claim has before it.
