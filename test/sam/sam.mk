@@ -33,7 +33,7 @@ sam-test: $(SAM_OUT)/manifest.json $(SAM_INSTALLED) ## take a run through the fi
 	test/sam/run $(SAM_OUT) $(abspath $(SAM_INSTALLED)) $(SAM_ARCH)
 
 # CDK's output beside make synth's own: for this machine's architecture.
-$(SAM_OUT)/manifest.json: $(SAM_SOURCES) | node_modules
+$(SAM_OUT)/manifest.json: $(SAM_SOURCES) | $(NODE_MODULES)
 	@$(MAKE) --no-print-directory build ARCH=$(SAM_ARCH) OUT=$(SAM_OUT) >&2
 	@npx cdk synth --quiet --output $(SAM_OUT) --context dist=$(SAM_OUT)/dist >&2
 
