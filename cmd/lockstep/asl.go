@@ -61,7 +61,7 @@ func (r aslRun) Run(ctx context.Context, to *console) error {
 	if r.Output == "json" {
 		err = writeJSON(to.Out, reportOf(execution))
 	} else {
-		err = writeTable(to.Out, execution)
+		err = writeTable(to.Out, pastOf(execution))
 	}
 	if err != nil {
 		return fmt.Errorf("print the history: %w", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -44,33 +45,67 @@ func reportOf(e *asl.Execution) executionReport {
 	return r
 }
 
+// A pastExecution is what is told of an execution, wherever it ran.
+type pastExecution struct {
+	asl.Description
+	Events  []asl.Event
+	MapRuns []pastMapRun
+}
+
+type pastMapRun struct {
+	asl.MapRunDescription
+	Others []asl.Description // children that have not succeeded, in the order of notSucceeded, most at most
+}
+
+// notSucceeded are the other statuses of a child, in the order in which such
+// children are shown.
+var notSucceeded = []asl.Status{asl.StatusFailed, asl.StatusTimedOut, asl.StatusAborted, asl.StatusRunning}
+
+// mostChildren is how many children of a Map Run are shown.
+const mostChildren = 20
+
+func pastOf(e *asl.Execution) pastExecution {
+	past := pastExecution{Description: e.Describe(), Events: e.History()}
+	for _, run := range e.MapRuns() {
+		m := pastMapRun{MapRunDescription: run.Describe()}
+		for _, status := range notSucceeded {
+			for _, child := range run.Children() {
+				if d := child.Describe(); d.Status == status && len(m.Others) < mostChildren {
+					m.Others = append(m.Others, d)
+				}
+			}
+		}
+		past.MapRuns = append(past.MapRuns, m)
+	}
+	return past
+}
+
 // writeTable prints a history as the console shows it, and below it the Map Runs and how the execution ended.
-func writeTable(w io.Writer, e *asl.Execution) error {
+func writeTable(w io.Writer, e pastExecution) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tPREV\tTIME\tTYPE\tSTATE\tWHAT")
-	events := e.History()
-	for _, event := range events {
+	for _, event := range e.Events {
 		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", event.ID, event.PreviousEventID,
-			offset(event.Timestamp.Sub(events[0].Timestamp)), event.Type, event.State(), what(event))
+			offset(event.Timestamp.Sub(e.Events[0].Timestamp)), event.Type, event.State(), what(event))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, run := range e.MapRuns() {
-		d := run.Describe()
-		fmt.Fprintf(w, "\nMap Run %s: %s, %d of %d children succeeded\n", d.MapRunARN, d.Status, d.ExecutionCounts.Succeeded, d.ExecutionCounts.Total)
-		for _, child := range run.Children() {
-			if c := child.Describe(); c.Status != asl.StatusSucceeded {
-				fmt.Fprintf(w, "  %s: %s%s\n", c.Name, c.Status, failure(c.Error, c.Cause))
-			}
+	for _, run := range e.MapRuns {
+		counts := run.ExecutionCounts
+		fmt.Fprintf(w, "\nMap Run %s: %s, %d of %d children succeeded\n", run.MapRunARN, run.Status, counts.Succeeded, counts.Total)
+		for _, child := range run.Others {
+			fmt.Fprintf(w, "  %s: %s%s\n", child.ExecutionARN, child.Status, failure(child.Error, child.Cause))
+		}
+		if more := counts.Failed + counts.TimedOut + counts.Aborted + counts.Running - len(run.Others); more > 0 {
+			fmt.Fprintf(w, "  and %d more\n", more)
 		}
 	}
-	d := e.Describe()
-	end := failure(d.Error, d.Cause)
-	if d.Output != nil {
-		end = ": " + *d.Output
+	end := failure(e.Error, e.Cause)
+	if e.Output != nil {
+		end = ": " + *e.Output
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s\n", d.Status, end)
+	_, err := fmt.Fprintf(w, "\n%s%s\n", e.Status, end)
 	return err
 }
 
@@ -110,6 +145,8 @@ func what(event asl.Event) string {
 		text = fmt.Sprintf("iteration %d", d.Index)
 	case asl.MapRunStartedDetails:
 		text = d.MapRunARN
+	case json.RawMessage: // of a type that only AWS records
+		text = string(d)
 	default:
 		name, cause := event.Failure()
 		text = strings.TrimPrefix(failure(&name, &cause), ": ")

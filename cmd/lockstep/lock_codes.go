@@ -29,8 +29,11 @@ func usageCode(err error) int {
 	var refused *kong.ParseError
 	if errors.As(err, &refused) {
 		for _, step := range refused.Context.Path {
-			if step.Command != nil && slices.Contains([]string{"exec", "lock", "ledger", "plan"}, step.Command.Name) {
-				return exitUsage
+			if step.Command != nil { // the first is the verb, as in "lock status"
+				if slices.Contains([]string{"exec", "lock", "ledger", "plan", "run", "history"}, step.Command.Name) {
+					return exitUsage
+				}
+				break
 			}
 		}
 	}

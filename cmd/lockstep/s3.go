@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -25,32 +25,55 @@ type s3Flags struct {
 	RequesterPays bool   `group:"S3" env:"LOCKSTEP_S3_REQUESTER_PAYS" help:"Accept the charges of a requester-pays bucket."`
 }
 
+// loadAWS reads the AWS configuration. What is not given comes from the
+// environment and the configuration files.
+func loadAWS(ctx context.Context, profile, region string) (aws.Config, error) {
+	var options []func(*config.LoadOptions) error
+	if profile != "" {
+		options = append(options, config.WithSharedConfigProfile(profile))
+	}
+	if region != "" {
+		options = append(options, config.WithRegion(region))
+	}
+	settings, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	return settings, nil
+}
+
+// place is where a service is: at url, if there is one, else where the
+// configuration says.
+func place(url string, endpoint **string, region *string) {
+	if url != "" {
+		*endpoint = &url
+	}
+	// A server of one's own has no regions, but requests are signed for one.
+	if *endpoint != nil && *region == "" {
+		*region = "us-east-1"
+	}
+}
+
+func regionKnown(service, region string) error {
+	if region == "" {
+		return fmt.Errorf("no region is known for %s: give --region or set AWS_REGION", service)
+	}
+	return nil
+}
+
 // open returns the bucket called name. It does not dial; credentials are
 // looked for when the first request needs them.
 func (f s3Flags) open(ctx context.Context, name string) (*bucket.Bucket, error) {
-	var options []func(*config.LoadOptions) error
-	if f.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(f.Profile))
-	}
-	if f.Region != "" {
-		options = append(options, config.WithRegion(f.Region))
-	}
-	aws, err := config.LoadDefaultConfig(ctx, options...)
+	settings, err := loadAWS(ctx, f.Profile, f.Region)
 	if err != nil {
-		return nil, fmt.Errorf("load AWS configuration: %w", err)
+		return nil, err
 	}
-	client := s3.NewFromConfig(aws, func(o *s3.Options) {
+	client := s3.NewFromConfig(settings, func(o *s3.Options) {
 		o.UsePathStyle = f.PathStyle
-		if f.EndpointURL != "" {
-			o.BaseEndpoint = &f.EndpointURL
-		}
-		// A server of one's own has no regions, but requests are signed for one.
-		if o.BaseEndpoint != nil && o.Region == "" {
-			o.Region = "us-east-1"
-		}
+		place(f.EndpointURL, &o.BaseEndpoint, &o.Region)
 	})
-	if client.Options().Region == "" {
-		return nil, errors.New("no region is known for S3: give --region or set AWS_REGION")
+	if err := regionKnown("S3", client.Options().Region); err != nil {
+		return nil, err
 	}
 	return bucket.New(client, name, bucket.Options{
 		Encryption:    f.Encryption,
