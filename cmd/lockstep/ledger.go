@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -36,10 +35,11 @@ const (
 
 // pipelineFlags name a pipeline, and how to talk to S3.
 type pipelineFlags struct {
-	Output  string `short:"o" enum:"text,json" default:"text" help:"text or json."`
-	s3Flags `embed:""`
+	Output     string `short:"o" enum:"text,json" default:"text" help:"text or json."`
+	stackFlags `embed:""`
+	s3Flags    `embed:""`
 
-	Config string `arg:"" name:"config" help:"File with the run configuration, as a schedule passes it; - is standard input."`
+	Config string `arg:"" optional:"" name:"config" help:"File with the run configuration, as a schedule passes it; - is standard input. Or give --stack."`
 }
 
 const pipelineExitCodes = `64 the command line, the
@@ -52,32 +52,32 @@ somebody else has the pipeline's lock, and nothing was changed; 76 the lock was 
 interrupted.`
 
 // operator opens the pipeline. Its error was explained already.
-func (f pipelineFlags) operator(ctx context.Context, to *console) (*step.Operator, error) {
-	var config []byte
-	var err error
-	if f.Config == "-" {
-		config, err = io.ReadAll(to.In)
-	} else {
-		config, err = os.ReadFile(f.Config)
-	}
+func (f *pipelineFlags) operator(ctx context.Context, to *console) (*step.Operator, error) {
+	config, err := f.configuration(ctx, to)
 	if err != nil {
-		return nil, refuse(to.Err, err)
+		return nil, err
 	}
+	operator, err := f.operate(ctx, to.Err, config)
+	if err != nil {
+		return nil, refuse(to.Err, fmt.Errorf("%s: %w", f.named(), err))
+	}
+	return operator, nil
+}
+
+// operate opens the pipeline that a run configuration is about, for the person
+// at the command line. It does not dial.
+func (f s3Flags) operate(ctx context.Context, logs io.Writer, config []byte) (*step.Operator, error) {
 	steps, err := step.New(step.Config{
 		Open: func(name string) (step.Store, error) { return f.open(ctx, name) },
-		Log:  slog.New(slog.NewTextHandler(to.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Log:  slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
-		return nil, refuse(to.Err, err)
+		return nil, err
 	}
 	who := whoami()
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // it never fails
-	operator, err := steps.Operate(config, who, "operator:"+who+":"+hex.EncodeToString(random))
-	if err != nil {
-		return nil, refuse(to.Err, fmt.Errorf("%s: %w", f.Config, err))
-	}
-	return operator, nil
+	return steps.Operate(config, who, "operator:"+who+":"+hex.EncodeToString(random))
 }
 
 // changeFlags are those of verbs that change the ledger.
@@ -115,7 +115,7 @@ func (f pipelineFlags) ledgerFailed(ctx context.Context, w io.Writer, o *step.Op
 		fmt.Fprintln(w, "lockstep:", err)
 		return exitCode(exitLost)
 	case errors.Is(err, ledger.ErrDamaged):
-		fmt.Fprintf(w, "lockstep: %v\nTo see all of the damage:\n  lockstep ledger verify %s\n", err, shellWord(f.Config))
+		fmt.Fprintf(w, "lockstep: %v\nTo see all of the damage:\n  lockstep ledger verify %s\n", err, f.named())
 		return exitCode(exitCorrupt)
 	}
 	return failed(w, err)

@@ -54,7 +54,7 @@ func (c ledgerVerify) Run(ctx context.Context, to *console) error {
 	if c.Output == "json" {
 		err = writeJSON(to.Out, report)
 	} else {
-		err = writeVerified(to.Out, report, c.Config)
+		err = writeVerified(to.Out, report, c.named())
 	}
 	if err == nil && !report.Intact {
 		return exitCode(exitCorrupt)
@@ -99,7 +99,7 @@ func damages(err error) []*ledger.DamagedError {
 	return nil
 }
 
-func writeVerified(w io.Writer, r verifyReport, config string) error {
+func writeVerified(w io.Writer, r verifyReport, pipeline string) error {
 	var b strings.Builder
 	if r.Intact {
 		fmt.Fprintf(&b, "%s is intact: %s in %s, %d bytes\n", r.Ledger,
@@ -113,7 +113,7 @@ func writeVerified(w io.Writer, r verifyReport, config string) error {
 Runs fail until it is repaired. Where the bucket keeps versions, restore these objects. Otherwise write the ledger anew
 from what is left of it and the records of the runs; this shows what would come of it:
   lockstep ledger rebuild %s
-`, shellWord(config))
+`, pipeline)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

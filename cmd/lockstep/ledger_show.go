@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // ledgerShow is "lockstep ledger show".
 type ledgerShow struct {
 	pipelineFlags `embed:""`
-	Key           string `arg:"" name:"key" help:"The file's key in the source bucket, or its S3 URL."`
+	Key           string `arg:"" optional:"" name:"key" help:"The file's key in the source bucket, or its S3 URL; with --stack the only argument."`
 }
 
 // Help is the rest of "lockstep ledger show --help".
@@ -32,6 +33,12 @@ Exit codes: 0 source or ledger know the file; 1 neither does; ` + pipelineExitCo
 
 // Run implements the command.
 func (c ledgerShow) Run(ctx context.Context, to *console) error {
+	if c.Stack != "" && c.Key == "" { // then there is no CONFIG before it
+		c.Key, c.Config = c.Config, ""
+	}
+	if c.Key == "" {
+		return refuse(to.Err, errors.New("say which file: its key comes last"))
+	}
 	o, err := c.operator(ctx, to)
 	if err != nil {
 		return err
@@ -43,7 +50,7 @@ func (c ledgerShow) Run(ctx context.Context, to *console) error {
 	if c.Output == "json" {
 		err = writeJSON(to.Out, e)
 	} else {
-		err = writeExplained(to.Out, o, e, c.Config)
+		err = writeExplained(to.Out, o, e, c.named())
 	}
 	if err == nil && e.Source == nil && e.Row == nil {
 		return exitCode(exitNothing)
@@ -51,7 +58,7 @@ func (c ledgerShow) Run(ctx context.Context, to *console) error {
 	return err
 }
 
-func writeExplained(w io.Writer, o *step.Operator, e step.Explained, file string) error {
+func writeExplained(w io.Writer, o *step.Operator, e step.Explained, pipeline string) error {
 	config := o.Config()
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
@@ -83,7 +90,7 @@ func writeExplained(w io.Writer, o *step.Operator, e step.Explained, file string
 		line("unknown", "%s", gap)
 	}
 	if e.Row != nil && e.Next.Reason == ledger.SkipQuarantined {
-		fmt.Fprintf(&b, "\nTo have the next run take it again:\n  lockstep ledger retry %s --key %s --yes\n", shellWord(file), shellWord(e.Key))
+		fmt.Fprintf(&b, "\nTo have the next run take it again:\n  lockstep ledger retry %s --key %s --yes\n", pipeline, shellWord(e.Key))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

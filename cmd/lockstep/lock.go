@@ -67,10 +67,8 @@ type lockReport struct {
 
 // lockStatus is "lockstep lock status".
 type lockStatus struct {
-	Output  string `short:"o" enum:"text,json" default:"text" help:"text or json."`
-	s3Flags `embed:""`
-
-	URL objectURL `arg:"" name:"url" help:"The lock: s3://bucket/key."`
+	Output    string `short:"o" enum:"text,json" default:"text" help:"text or json."`
+	lockFlags `embed:""`
 }
 
 // Help is the rest of "lockstep lock status --help".
@@ -89,9 +87,9 @@ document cannot be read; 69 S3 refused, or could not be reached.`
 
 // Run implements the command.
 func (c lockStatus) Run(ctx context.Context, to *console) error {
-	lock, err := c.openLock(ctx, c.URL)
+	lock, err := c.openLock(ctx, to.Err)
 	if err != nil {
-		return refuse(to.Err, err)
+		return err
 	}
 	status, err := lock.Inspect(ctx)
 	if err != nil {
@@ -120,10 +118,8 @@ type eventsReport struct {
 
 // lockEvents is "lockstep lock events".
 type lockEvents struct {
-	Output  string `short:"o" enum:"text,json" default:"text" help:"text or json."`
-	s3Flags `embed:""`
-
-	URL objectURL `arg:"" name:"url" help:"The lock: s3://bucket/key."`
+	Output    string `short:"o" enum:"text,json" default:"text" help:"text or json."`
+	lockFlags `embed:""`
 }
 
 // Help is the rest of "lockstep lock events --help".
@@ -137,9 +133,9 @@ read; 69 S3 refused, or could not be reached.`
 
 // Run implements the command.
 func (c lockEvents) Run(ctx context.Context, to *console) error {
-	lock, err := c.openLock(ctx, c.URL)
+	lock, err := c.openLock(ctx, to.Err)
 	if err != nil {
-		return refuse(to.Err, err)
+		return err
 	}
 	status, err := lock.Inspect(ctx)
 	switch {
@@ -166,15 +162,13 @@ type breakReport struct {
 
 // lockBreak is "lockstep lock break".
 type lockBreak struct {
-	Holder   string `placeholder:"OWNER" help:"The holder to take the lock from, as lock status names it."`
-	Token    int64  `placeholder:"N" help:"Its fencing token; one of --holder and --token is enough, both must match if given."`
-	By       string `placeholder:"WHO" help:"Who breaks the lock; default user@host."`
-	Reason   string `required:"" placeholder:"WHY" help:"Why, for those who wonder later."`
-	Recreate bool   `help:"The lock's object was deleted: write a new one, with tokens above all that were ever granted."`
-	Output   string `short:"o" enum:"text,json" default:"text" help:"text or json."`
-	s3Flags  `embed:""`
-
-	URL objectURL `arg:"" name:"url" help:"The lock: s3://bucket/key."`
+	Holder    string `placeholder:"OWNER" help:"The holder to take the lock from, as lock status names it."`
+	Token     int64  `placeholder:"N" help:"Its fencing token; one of --holder and --token is enough, both must match if given."`
+	By        string `placeholder:"WHO" help:"Who breaks the lock; default user@host."`
+	Reason    string `required:"" placeholder:"WHY" help:"Why, for those who wonder later."`
+	Recreate  bool   `help:"The lock's object was deleted: write a new one, with tokens above all that were ever granted."`
+	Output    string `short:"o" enum:"text,json" default:"text" help:"text or json."`
+	lockFlags `embed:""`
 }
 
 // Help is the rest of "lockstep lock break --help".
@@ -194,9 +188,9 @@ func (c lockBreak) Run(ctx context.Context, to *console) error {
 	if strings.TrimSpace(c.Reason) == "" {
 		return refuse(to.Err, errors.New("--reason: it says nothing"))
 	}
-	lock, err := c.openLock(ctx, c.URL)
+	lock, err := c.openLock(ctx, to.Err)
 	if err != nil {
-		return refuse(to.Err, err)
+		return err
 	}
 	if c.By == "" {
 		c.By = whoami()
