@@ -18,6 +18,7 @@ type commands struct {
 	Demo demoCommand `cmd:"" help:"Watch two runs take turns over real files, on this machine."`
 	ASL  aslCommands `cmd:"" name:"asl" help:"Run and check state machines written in the Amazon States Language."`
 
+	Run     runCommand     `cmd:"" help:"Start a run of a deployed stack now, and follow it."`
 	History historyCommand `cmd:"" help:"What executions of a deployed stack did, event by event, or a list of them."`
 
 	Plan   planCommand    `cmd:"" help:"What the next run would take, and why it would leave the rest."`
