@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -47,21 +48,21 @@ func (x executions) history(ctx context.Context, execution string) iter.Seq2[asl
 const pageOfNews = 100
 
 // since returns the events behind the one with that id, in order. They are read
-// backwards, so that asking again and again costs a page each time.
+// backwards, so that asking again and again costs a page each time; of a server
+// that does not know how, all are read.
 func (x executions) since(ctx context.Context, execution string, id int64) ([]asl.Event, error) {
 	pages := sfn.NewGetExecutionHistoryPaginator(x.api, &sfn.GetExecutionHistoryInput{
 		ExecutionArn: &execution, MaxResults: pageOfNews, ReverseOrder: true,
 	})
 	var news []asl.Event
-	for pages.HasMorePages() {
+	for met := false; !met && pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range page.Events {
 			if e.Id <= id {
-				slices.Reverse(news)
-				return news, nil
+				continue
 			}
 			event, err := eventOf(e)
 			if err != nil {
@@ -69,8 +70,12 @@ func (x executions) since(ctx context.Context, execution string, id int64) ([]as
 			}
 			news = append(news, event)
 		}
+		if n := len(page.Events); n > 0 {
+			first, last := page.Events[0].Id, page.Events[n-1].Id
+			met = last <= first && last <= id+1
+		}
 	}
-	slices.Reverse(news)
+	slices.SortFunc(news, func(a, b asl.Event) int { return cmp.Compare(a.ID, b.ID) })
 	return news, nil
 }
 

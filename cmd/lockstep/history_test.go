@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/lockstep-pipeline/lockstep/internal/asl"
@@ -250,7 +255,8 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return bytes.Equal(first, second)
 }
 
-// Who follows asks for what is new, which may be more than a page.
+// Who follows asks for what is new, which may be more than a page. Some
+// emulators give all events in order, whatever they are asked.
 func TestNewsAreReadFromTheEnd(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, long)
@@ -260,10 +266,33 @@ func TestNewsAreReadFromTheEnd(t *testing.T) {
 	}
 	execution.Wait()
 	all := execution.History()
-	for _, after := range []int64{0, 2, int64(len(all)) - 3*pageOfNews, int64(len(all)) - 1, int64(len(all))} {
-		news, err := executions{d.states()}.since(t.Context(), execution.ARN(), after)
-		if err != nil || !slices.EqualFunc(news, all[after:], func(a, b asl.Event) bool { return a.ID == b.ID && a.Type == b.Type }) {
-			t.Errorf("%v: behind %d there are %d events, not %d in order", err, after, len(news), len(all[after:]))
+	var pages atomic.Int32
+	var forwards atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages.Add(1)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if forwards.Load() {
+			body = bytes.Replace(body, []byte(`"reverseOrder":true`), []byte(`"reverseOrder":false`), 1)
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		d.Config.Handler.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	client := sfn.New(d.states().Options(), func(o *sfn.Options) { o.BaseEndpoint = &front.URL })
+	for _, order := range []bool{false, true} {
+		forwards.Store(order)
+		for after, want := range map[int64]int32{0: 29, 2: 29, int64(len(all)) - 3*pageOfNews: 3, int64(len(all)) - 1: 1, int64(len(all)): 1} {
+			pages.Store(0)
+			news, err := executions{client}.since(t.Context(), execution.ARN(), after)
+			if err != nil || !slices.EqualFunc(news, all[after:], func(a, b asl.Event) bool { return a.ID == b.ID && a.Type == b.Type }) {
+				t.Errorf("%v: behind %d there are %d events, not %d in order", err, after, len(news), len(all[after:]))
+			}
+			if n := pages.Load(); !order && n != want {
+				t.Errorf("%d pages were read for what is behind %d, not %d", n, after, want)
+			}
 		}
 	}
 }
