@@ -86,7 +86,9 @@ func (s *survey) plan(ctx context.Context, after string) error {
 	for _, segment := range segments {
 		rows += segment.Rows
 	}
-	spans := int(min(rows/s.ledger.limits.spanRows, int64(4*s.workers)))
+	// More spans would even out better, but each begins and ends within a block
+	// of every segment, and who is done takes over from others anyway.
+	spans := int(min(rows/s.ledger.limits.spanRows, int64(2*s.workers)))
 	if spans < 2 {
 		return nil
 	}
