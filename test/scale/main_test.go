@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	scale   = flag.Int("scale", 30_000, "how many files the ledger has; from a million on, time and memory are held to their bounds")
+	scale   = flag.Int("scale", 20_000, "how many files the ledger has; from a million on, time and memory are held to their bounds")
 	whole   = flag.Bool("whole", false, "measure the listing page after page in full, and not a tenth of it")
 	profile = flag.String("profile", "", "a folder for the CPU and memory profiles of the processes that are measured")
 )
@@ -37,7 +37,8 @@ type orders struct {
 	Ledger   string `json:"ledger,omitempty"`   // folder of the state bucket
 	Known    int    `json:"known,omitempty"`    // files in the ledger
 	Fresh    int    `json:"fresh,omitempty"`    // files that are not
-	Pages    int    `json:"pages,omitempty"`    // where a bare listing ends; 0 is at its end
+	Loops    int    `json:"loops,omitempty"`    // of a bare listing, at a time
+	Pages    int    `json:"pages,omitempty"`    // where each of them ends; 0 is at its end
 	MaxFiles int    `json:"maxFiles,omitempty"` // what a discovery takes
 	Commits  int    `json:"commits,omitempty"`  // how many commits
 	Rows     int    `json:"rows,omitempty"`     // of each

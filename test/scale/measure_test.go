@@ -10,11 +10,13 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
@@ -110,23 +112,41 @@ func openLedger(o orders) (*ledger.Ledger, error) {
 	return ledger.Open(state, o.Ledger)
 }
 
-// list is the baseline: the client's own loop over the pages.
+// list is the baseline: the client's own loop over the pages, or as many loops
+// at a time as a discovery has, over equal parts that are known beforehand.
 func list(ctx context.Context, o orders, r *report) error {
 	source, err := open(o.Endpoint, o.Source)
 	if err != nil {
 		return err
 	}
-	pages := 0
-	for page, err := range source.List(ctx, bucket.ListOptions{Prefix: sourcePrefix}) {
-		if err != nil {
-			return err
+	f := newSeason(o.Known, o.Fresh)
+	loops, ctx := errgroup.WithContext(ctx)
+	var listed atomic.Int64
+	for part := range o.Loops {
+		from, to := part*f.count/o.Loops, (part+1)*f.count/o.Loops
+		after := ""
+		if from > 0 {
+			after = f.key(from - 1)
 		}
-		r.Listed += int64(len(page.Entries))
-		if pages++; pages == o.Pages {
-			break
-		}
+		loops.Go(func() error {
+			left, pages := to-from, 0
+			for page, err := range source.List(ctx, bucket.ListOptions{Prefix: sourcePrefix, StartAfter: after}) {
+				if err != nil {
+					return err
+				}
+				n := min(left, len(page.Entries))
+				left -= n
+				listed.Add(int64(n))
+				if pages++; left == 0 || pages == o.Pages {
+					break
+				}
+			}
+			return nil
+		})
 	}
-	return nil
+	err = loops.Wait()
+	r.Listed = listed.Load()
+	return err
 }
 
 func discover(ctx context.Context, o orders, r *report) error {
