@@ -157,7 +157,7 @@ func TestWhatARunGets(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, waiting)
 	const places = `"source":{"bucket":"lockstep-source","prefix":"incoming/"},"destination":{"bucket":"lockstep-lake","prefix":"parquet/"},"state":{"bucket":"lockstep-state","prefix":"weather/"}`
-	d.outputs["WeatherRun"] = `{"trigger": "schedule", "pipeline": "weather", ` + places + `, "lock": {"pollSeconds": 10}}`
+	d.output("WeatherRun", `{"trigger": "schedule", "pipeline": "weather", `+places+`, "lock": {"pollSeconds": 10}}`)
 	who, err := json.Marshal("person: " + whoami())
 	if err != nil {
 		t.Fatal(err)

@@ -56,9 +56,21 @@ func matches(t *testing.T, what, got, pattern string) {
 // deployment is a deployed stack: CloudFormation in front of a local AWS.
 type deployment struct {
 	*endpoint
-	stack   *local.Stack
+	stack *local.Stack
+	seen  *watcher
+
+	mu      sync.Mutex // a server reads the outputs
 	outputs map[string]string
-	seen    *watcher
+}
+
+// output changes an output; an empty value takes it away.
+func (d *deployment) output(name, value string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.outputs[name] = value
+	if value == "" {
+		delete(d.outputs, name)
+	}
 }
 
 // watcher waits for events of executions.
@@ -171,6 +183,8 @@ func (d *deployment) cloudFormation(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var members bytes.Buffer
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(d.outputs)) {
 		fmt.Fprintf(&members, "<member><OutputKey>%s</OutputKey><OutputValue>", key)
 		_ = xml.EscapeText(&members, []byte(d.outputs[key]))

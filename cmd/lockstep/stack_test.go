@@ -54,12 +54,12 @@ func TestPipelinesAreFoundByTheStacksOutputs(t *testing.T) {
 func TestAStackWithoutPipelinesIsSaidSo(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, waiting)
-	delete(d.outputs, "WeatherRun")
+	d.output("WeatherRun", "")
 	_, stderr, code := d.run(t, "history", "--stack", "lockstep")
 	if want := "stack lockstep, which is CREATE_COMPLETE, has no pipelines: none of its outputs is called …StateMachineArn with a …Run beside it"; code != exitUsage || !strings.Contains(stderr, want) {
 		t.Errorf("code %d: %s", code, stderr)
 	}
-	d.outputs["WeatherRun"] = `{"pipeline":"weather","novelty":1}`
+	d.output("WeatherRun", `{"pipeline":"weather","novelty":1}`)
 	for _, args := range [][]string{{"run", "--stack", "lockstep"}, {"lock", "status", "--stack", "lockstep"}} {
 		_, stderr, code = d.run(t, args...)
 		if want := "output WeatherRun of the stack, which another version may have deployed: run configuration: novelty is not a setting"; code != exitUsage || !strings.Contains(stderr, want) {
