@@ -1,0 +1,97 @@
+import json
+import platform
+import signal
+import subprocess
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from cdk import CDK, REGION, ROOT, STACK
+from ministack_server import MiniStack
+from moto_server import Moto
+
+# Functions are built for this machine, so that they can be run on it.
+ARCHITECTURE = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
+
+
+def pytest_configure():
+    # Fixtures end their servers and processes then, too.
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", 143))
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built")
+    make = ["make", "-C", ROOT, "--no-print-directory", "build", f"ARCH={ARCHITECTURE}", f"OUT={folder}"]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    app = ["go", "-C", ROOT / "infra", "build", "-mod=mod", "-buildvcs=false", "-o", folder / "bin" / "infra", "."]
+    subprocess.run(app, check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def moto(built, tmp_path_factory):
+    emulator = Moto(tmp_path_factory.mktemp("functions"))
+    try:
+        # It knows no definition in S3, and a stack made by a change set has no outputs.
+        cdk = CDK(built, emulator, tmp_path_factory.mktemp("moto"), method="direct")
+        yield Deployed(emulator, cdk, inlineDefinition=True)
+    finally:
+        emulator.close()
+
+
+@pytest.fixture(scope="session")
+def ministack(built, tmp_path_factory):
+    emulator = MiniStack(tmp_path_factory.mktemp("server"))
+    try:
+        yield Deployed(emulator, CDK(built, emulator, tmp_path_factory.mktemp("ministack")))
+    finally:
+        emulator.close()
+
+
+class Deployed:
+    """The stack of cdk.json on an emulator, with the switches that it needs there."""
+
+    def __init__(self, emulator, cdk, **switches):
+        self.emulator, self.cdk, self.account = emulator, cdk, emulator.account
+        self.settings = json.loads((ROOT / "cdk.json").read_text())["context"]["lockstep"]
+        self.settings |= {"alarms": {"enabled": False}} | switches
+        # Lambda itself tells functions where AWS is; here the functions' settings do.
+        self.environment = {"AWS_ENDPOINT_URL": emulator.url, "LOCKSTEP_S3_PATH_STYLE": "true"}
+        self.settings["functions"] = {"environment": self.environment}
+        cdk.bootstrap()
+        self.said = cdk.deploy(self.settings)
+
+    def client(self, service):
+        return boto3.client(
+            service,
+            endpoint_url=self.emulator.url,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 0}),
+        )
+
+    def resources(self):
+        """Physical ids by logical id. Those of resources that an emulator passed
+        over are missing."""
+        listed = self.client("cloudformation").list_stack_resources(StackName=STACK)["StackResourceSummaries"]
+        return {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in listed if r["PhysicalResourceId"]}
+
+    def bucket(self, role):
+        return self.resources()[f"{role}Bucket"]
+
+    def run_configuration(self):
+        """The input of a scheduled run, as the settings say."""
+        run = self.settings["pipelines"]["weather"]["run"] | {"pipeline": "weather", "trigger": "schedule"}
+        for role in ("source", "destination", "state"):
+            run[role] = run[role] | {"bucket": self.bucket(role.title())}
+        return run
+
+    def outputs(self):
+        stack = self.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"][0]
+        return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+
+    def arn(self, service, resource):
+        return f"arn:aws:{service}:{REGION}:{self.account}:{resource}"
