@@ -29,7 +29,7 @@ BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 NODE_MODULES := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint build clean fuzz bench interop soak scale synth infra-test
+.PHONY: help run test lint build clean fuzz bench interop soak scale synth infra-test deploy-test
 
 help: ## list these commands
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
@@ -62,6 +62,9 @@ synth: build $(NODE_MODULES) ## turn the settings in cdk.json into CloudFormatio
 
 infra-test: build $(NODE_MODULES) ## check the stack: tests, cdk-nag, cfn-lint, two ASL validators (ARCH=…; minutes at first)
 	test/deploy/run $(ARCH)
+
+deploy-test: $(NODE_MODULES) ## deploy to two emulators, run there, and compare with our interpreter (minutes; see docs/emulators.md)
+	test/deploy/emulators/run
 
 $(NODE_MODULES): package-lock.json
 	npm ci
