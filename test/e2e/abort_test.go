@@ -81,7 +81,7 @@ func TestAnAbortedRun(t *testing.T) {
 }
 
 func TestARunThatTimesOutFreesItsLock(t *testing.T) {
-	definition := bytes.Replace(lockstep.Definition, []byte(`"TimeoutSeconds": 86400`), []byte(`"TimeoutSeconds": 2`), 1)
+	definition := bytes.Replace(lockstep.Definition, []byte(`"TimeoutSeconds": 86400`), []byte(`"TimeoutSeconds": 15`), 1)
 	if bytes.Equal(definition, lockstep.Definition) {
 		t.Fatal("the definition has another TimeoutSeconds now")
 	}
