@@ -47,7 +47,7 @@ func (b *Bucket) List(ctx context.Context, o ListOptions) iter.Seq2[Page, error]
 				last, err = checkEntries(page.Entries, o.Prefix, last)
 			}
 			if err == nil && !page.Last {
-				err = checkToken(in.ContinuationToken, token)
+				err = checkToken(aws.ToString(in.ContinuationToken), token)
 			}
 			if err != nil {
 				yield(Page{}, fmt.Errorf("page %d of listing %s: %w", number, location(b.name, o.Prefix), err))
@@ -56,29 +56,35 @@ func (b *Bucket) List(ctx context.Context, o ListOptions) iter.Seq2[Page, error]
 			if !yield(page, nil) || page.Last {
 				return
 			}
-			in.ContinuationToken = token
+			in.ContinuationToken = &token
 		}
 	}
 }
 
 // page asks for one page and returns it with the token of the next one.
-func (b *Bucket) page(ctx context.Context, in *s3.ListObjectsV2Input) (Page, *string, error) {
+func (b *Bucket) page(ctx context.Context, in *s3.ListObjectsV2Input) (Page, string, error) {
 	prefix := aws.ToString(in.Prefix)
-	out, err := b.client.ListObjectsV2(ctx, in)
+	reader := pageReaders.Get().(*pageReader)
+	defer pageReaders.Put(reader)
+	out, err := b.client.ListObjectsV2(ctx, in, reader.use)
 	if err != nil {
-		return Page{}, nil, callError("list", b.name, prefix, err)
+		return Page{}, "", callError("list", b.name, prefix, err)
 	}
 	now, err := b.serverTime("list", prefix, out.ResultMetadata)
 	if err != nil {
-		return Page{}, nil, err
+		return Page{}, "", err
+	}
+	read := reader.page
+	if read == nil {
+		read = readBySDK(out)
 	}
 	// The SDK takes an empty body, or any other document, for an empty page.
-	if out.IsTruncated == nil {
-		return Page{}, nil, fmt.Errorf("%w: the answer does not say whether there is more", ErrListing)
+	if read.isTruncated == nil {
+		return Page{}, "", fmt.Errorf("%w: the answer does not say whether there is more", ErrListing)
 	}
-	entries, err := toEntries(out)
-	page := Page{Entries: entries, ServerTime: now, SlowDowns: slowDowns(out.ResultMetadata), Last: !*out.IsTruncated}
-	return page, out.NextContinuationToken, err
+	err = decodeKeys(read)
+	page := Page{Entries: read.entries, ServerTime: now, SlowDowns: slowDowns(out.ResultMetadata), Last: !*read.isTruncated}
+	return page, read.token, err
 }
 
 // slowDowns counts the attempts at a call that were refused with "slow down".
@@ -93,20 +99,16 @@ func slowDowns(metadata middleware.Metadata) int {
 	return n
 }
 
-func toEntries(out *s3.ListObjectsV2Output) ([]Entry, error) {
-	entries := make([]Entry, 0, len(out.Contents))
+// readBySDK returns what the SDK read of an answer.
+func readBySDK(out *s3.ListObjectsV2Output) *page {
+	read := &page{
+		encoding:    string(out.EncodingType),
+		isTruncated: out.IsTruncated,
+		token:       aws.ToString(out.NextContinuationToken),
+	}
 	for _, object := range out.Contents {
-		key := aws.ToString(object.Key)
-		// The server says whether it encoded; some answer the request with raw keys.
-		if out.EncodingType == types.EncodingTypeUrl {
-			decoded, err := url.QueryUnescape(key)
-			if err != nil {
-				return nil, fmt.Errorf("%w: key %q is not URL-encoded as announced: %w", ErrListing, key, err)
-			}
-			key = decoded
-		}
-		entries = append(entries, Entry{
-			Key:          key,
+		read.entries = append(read.entries, Entry{
+			Key:          aws.ToString(object.Key),
 			ETag:         aws.ToString(object.ETag),
 			StorageClass: string(object.StorageClass),
 			Restored:     restored(object.RestoreStatus),
@@ -114,7 +116,24 @@ func toEntries(out *s3.ListObjectsV2Output) ([]Entry, error) {
 			LastModified: aws.ToTime(object.LastModified),
 		})
 	}
-	return entries, nil
+	return read
+}
+
+// decodeKeys undoes the encoding of keys. The server says whether it encoded
+// them; some answer the request with raw keys.
+func decodeKeys(read *page) error {
+	if read.encoding != string(types.EncodingTypeUrl) {
+		return nil
+	}
+	for i := range read.entries {
+		key := &read.entries[i].Key
+		decoded, err := url.QueryUnescape(*key)
+		if err != nil {
+			return fmt.Errorf("%w: key %q is not URL-encoded as announced: %w", ErrListing, *key, err)
+		}
+		*key = decoded
+	}
+	return nil
 }
 
 // restored tells whether the copy of an archived object is there. While it is
@@ -138,11 +157,11 @@ func checkEntries(entries []Entry, prefix, last string) (string, error) {
 	return last, nil
 }
 
-func checkToken(previous, next *string) error {
-	if aws.ToString(next) == "" {
+func checkToken(previous, next string) error {
+	if next == "" {
 		return fmt.Errorf("%w: it says there is more and gives no token to continue", ErrListing)
 	}
-	if aws.ToString(previous) == aws.ToString(next) {
+	if previous == next {
 		return fmt.Errorf("%w: it gave the same continuation token twice", ErrListing)
 	}
 	return nil

@@ -61,7 +61,7 @@ func (t *tag) parseSum(s string) bool {
 		return false
 	}
 	for i := range t.sum {
-		hi, lo := hexDigit(s[2*i]), hexDigit(s[2*i+1])
+		hi, lo := hexDigits[s[2*i]], hexDigits[s[2*i+1]]
 		if hi|lo > 0x0f {
 			return false
 		}
@@ -70,15 +70,16 @@ func (t *tag) parseSum(s string) bool {
 	return true
 }
 
-func hexDigit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
+// hexDigits are the values of the digits, and 0xff for what is none.
+var hexDigits = func() (values [256]byte) {
+	for i := range values {
+		values[i] = 0xff
 	}
-	return 0xff
-}
+	for value, digit := range []byte("0123456789abcdef") {
+		values[digit] = byte(value)
+	}
+	return values
+}()
 
 // parseParts reads "-12". "-012" and "-+12" are left to be kept word for word.
 func parseParts(s string) (uint32, bool) {

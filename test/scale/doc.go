@@ -13,10 +13,10 @@
 //
 //   - memory: the most that the discovering process ever had resident (VmHWM);
 //     the servers, with the ledger in memory, are another process;
-//   - CPU: user and system time of the discovery over that of bare loops over
-//     the same pages by the same client, as many at a time, in a process of
-//     their own. Over a single loop it is given, too, and is more where two
-//     processors share a core: both are slower when both have work.
+//   - CPU: user and system time of the discovery over that of a bare loop over
+//     the same pages by the SDK's paginator, in a process of its own. Over such
+//     a loop by the client of a discovery, which reads pages faster than the
+//     SDK, it is given, too.
 //   - time: a listing page after page over a discovery, where each page takes
 //     50 ms. The former is measured over a tenth of the pages unless -whole is
 //     given.

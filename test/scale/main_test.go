@@ -37,8 +37,8 @@ type orders struct {
 	Ledger   string `json:"ledger,omitempty"`   // folder of the state bucket
 	Known    int    `json:"known,omitempty"`    // files in the ledger
 	Fresh    int    `json:"fresh,omitempty"`    // files that are not
-	Loops    int    `json:"loops,omitempty"`    // of a bare listing, at a time
-	Pages    int    `json:"pages,omitempty"`    // where each of them ends; 0 is at its end
+	SDK      bool   `json:"sdk,omitempty"`      // a bare listing is the SDK's own
+	Pages    int    `json:"pages,omitempty"`    // where a bare listing ends; 0 is at its end
 	MaxFiles int    `json:"maxFiles,omitempty"` // what a discovery takes
 	Commits  int    `json:"commits,omitempty"`  // how many commits
 	Rows     int    `json:"rows,omitempty"`     // of each

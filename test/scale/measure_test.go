@@ -10,13 +10,11 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
@@ -94,14 +92,18 @@ func profileTo(begin string) (finish func() error, err error) {
 	}, nil
 }
 
-// open returns a bucket of the servers, behind a client such as the functions
-// have.
+// open returns a bucket of the servers.
 func open(endpoint, name string) (*bucket.Bucket, error) {
-	return bucket.New(s3.New(s3.Options{
+	return bucket.New(client(endpoint), name, bucket.Options{})
+}
+
+// client is one such as the functions have.
+func client(endpoint string) *s3.Client {
+	return s3.New(s3.Options{
 		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", UsePathStyle: true,
 		Credentials:                credentials.NewStaticCredentialsProvider("test", "test", ""),
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
-	}), name, bucket.Options{})
+	})
 }
 
 func openLedger(o orders) (*ledger.Ledger, error) {
@@ -112,41 +114,41 @@ func openLedger(o orders) (*ledger.Ledger, error) {
 	return ledger.Open(state, o.Ledger)
 }
 
-// list is the baseline: the client's own loop over the pages, or as many loops
-// at a time as a discovery has, over equal parts that are known beforehand.
+// list is the baseline: a loop over the pages and nothing else, by the client
+// that a discovery uses, or by the SDK's paginator as its users write it.
 func list(ctx context.Context, o orders, r *report) error {
+	if o.SDK {
+		return listBySDK(ctx, o, r)
+	}
 	source, err := open(o.Endpoint, o.Source)
 	if err != nil {
 		return err
 	}
-	f := newSeason(o.Known, o.Fresh)
-	loops, ctx := errgroup.WithContext(ctx)
-	var listed atomic.Int64
-	for part := range o.Loops {
-		from, to := part*f.count/o.Loops, (part+1)*f.count/o.Loops
-		after := ""
-		if from > 0 {
-			after = f.key(from - 1)
+	pages := 0
+	for page, err := range source.List(ctx, bucket.ListOptions{Prefix: sourcePrefix}) {
+		if err != nil {
+			return err
 		}
-		loops.Go(func() error {
-			left, pages := to-from, 0
-			for page, err := range source.List(ctx, bucket.ListOptions{Prefix: sourcePrefix, StartAfter: after}) {
-				if err != nil {
-					return err
-				}
-				n := min(left, len(page.Entries))
-				left -= n
-				listed.Add(int64(n))
-				if pages++; left == 0 || pages == o.Pages {
-					break
-				}
-			}
-			return nil
-		})
+		r.Listed += int64(len(page.Entries))
+		if pages++; pages == o.Pages {
+			break
+		}
 	}
-	err = loops.Wait()
-	r.Listed = listed.Load()
-	return err
+	return nil
+}
+
+func listBySDK(ctx context.Context, o orders, r *report) error {
+	pages := s3.NewListObjectsV2Paginator(client(o.Endpoint), &s3.ListObjectsV2Input{
+		Bucket: aws.String(o.Source), Prefix: aws.String(sourcePrefix),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		r.Listed += int64(len(page.Contents))
+	}
+	return nil
 }
 
 func discover(ctx context.Context, o orders, r *report) error {

@@ -14,7 +14,7 @@ const (
 	measured = 1_000_000
 
 	maxPeak     = 256 << 20
-	maxCPU      = 1.25 // times the bare loop's
+	maxCPU      = 1.25 // times that of the SDK's bare loop
 	minSpeedup  = 8.0
 	maxRowBytes = 25.0
 	maxMerge    = 33 << 20 // a merge, and the commit that led to it
@@ -127,12 +127,12 @@ func (b *bench) head(o orders) ledger.Head {
 	return head
 }
 
-// discoverAmongKnown compares a discovery with a bare listing where pages take
+// discoverAmongKnown compares a discovery with bare listings where pages take
 // no time, so that what is left is work.
 func (b *bench) discoverAmongKnown() {
 	source := b.bucketOf(pageKeys(), 0, 0)
-	one := b.list("list", source, 1)
-	many := b.list("list side by side", source, atOnce)
+	sdk := b.list("list by the SDK", source, true)
+	own := b.list("list", source, false)
 	b.tally()
 	found := run(b.T, "discover", b.orders("discover", func(o *orders) { o.Source = source }))
 	b.found(found)
@@ -142,20 +142,20 @@ func (b *bench) discoverAmongKnown() {
 	b.hold(asked.Listings[source].AtOnce <= atOnce, "pages at a time", "16", "%d", asked.Listings[source].AtOnce)
 	b.note("requests to the ledger", "%s", count(asked.requests()))
 	b.hold(asked.received() <= b.ledgerBytes*2+(32<<20), "bytes read of the ledger", "2 × its size + 32 MiB", "%s, %.2f × its size", megabytes(asked.received()), float64(asked.received())/float64(b.ledgerBytes))
-	b.note("CPU of a bare listing, a file", "%.2f µs", perFile(one.CPU, b.files.count))
-	b.note("CPU of bare listings side by side, a file", "%.2f µs", perFile(many.CPU, b.files.count))
+	b.note("CPU of a bare listing by the SDK, a file", "%.2f µs", perFile(sdk.CPU, b.files.count))
+	b.note("CPU of a bare listing by our client, a file", "%.2f µs", perFile(own.CPU, b.files.count))
 	b.note("CPU of the discovery, a file", "%.2f µs", perFile(found.CPU, b.files.count))
-	b.note("CPU of the discovery over a bare listing's", "%.2f", found.CPU.Seconds()/one.CPU.Seconds())
-	ratio := found.CPU.Seconds() / many.CPU.Seconds()
-	b.limit(ratio <= maxCPU, "CPU of the discovery over bare listings' side by side", "1.25", "%.2f", ratio)
-	b.note("peak memory of a bare listing, and side by side", "%s, %s", megabytes(one.Peak), megabytes(many.Peak))
+	ratio := found.CPU.Seconds() / sdk.CPU.Seconds()
+	b.limit(ratio <= maxCPU, "CPU of the discovery over the SDK's bare listing", "1.25", "%.2f", ratio)
+	b.note("CPU of the discovery over our client's", "%.2f", found.CPU.Seconds()/own.CPU.Seconds())
+	b.note("peak memory of the bare listings", "%s, %s", megabytes(sdk.Peak), megabytes(own.Peak))
 	b.limit(found.Peak < maxPeak, "peak memory of the discovery", "256 MiB", "%s", megabytes(found.Peak))
 }
 
-// list lists everything, in so many loops at a time.
-func (b *bench) list(name, source string, loops int) report {
+// list lists everything, and does nothing with it.
+func (b *bench) list(name, source string, sdk bool) report {
 	b.Helper()
-	r := run(b.T, name, b.orders("list", func(o *orders) { o.Source, o.Loops = source, loops }))
+	r := run(b.T, name, b.orders("list", func(o *orders) { o.Source, o.SDK = source, sdk }))
 	if r.Listed != int64(b.files.count) {
 		b.Fatalf("listed %d files of %d", r.Listed, b.files.count)
 	}
@@ -186,7 +186,7 @@ func (b *bench) discoverSlowPages() {
 	if !*whole {
 		part = (b.pages() + 9) / 10
 	}
-	sequential := run(b.T, "list slow pages", b.orders("list", func(o *orders) { o.Source, o.Loops, o.Pages = source, 1, int(part) }))
+	sequential := run(b.T, "list slow pages", b.orders("list", func(o *orders) { o.Source, o.Pages = source, int(part) }))
 	b.tally()
 	found := run(b.T, "discover slow pages", b.orders("discover", func(o *orders) { o.Source = source }))
 	b.found(found)
