@@ -45,7 +45,7 @@ func working() world {
 func found(batches int) step.DiscoverOutput {
 	return step.DiscoverOutput{
 		Batches: batches, Manifest: step.ObjectRef{Bucket: "lockstep-state", Key: "manifest"},
-		MapResults: "map", MaxConcurrency: 1, ToleratedFailurePercentage: 100,
+		MaxConcurrency: 1, ToleratedFailurePercentage: 100,
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/lockstep-pipeline/lockstep/functions"
 	"github.com/lockstep-pipeline/lockstep/internal/asl"
 	"github.com/lockstep-pipeline/lockstep/internal/local"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/lease"
 	"github.com/lockstep-pipeline/lockstep/pkg/s3lock"
@@ -120,9 +121,13 @@ func deploy(t *testing.T, definition string) *deployment {
 // deployPipeline starts the whole pipeline, with its functions and buckets.
 func deployPipeline(t *testing.T) *deployment {
 	t.Helper()
+	config, err := step.ParseConfig([]byte(scheduled))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg := local.Config{
 		Definition: lockstepfiles.Definition, OnStatusChange: "release",
-		Substitutions: map[string]string{"StateBucket": "lockstep-state"},
+		Substitutions: step.Substitutions(config),
 	}
 	for _, name := range functions.Names {
 		cfg.Functions = append(cfg.Functions, local.Function{Name: name, Argv: []string{os.Args[0], "function", name}, Timeout: time.Minute, Concurrency: 2})

@@ -65,6 +65,3 @@ func functionOf(reference string) string {
 func FunctionVariable(name string) string {
 	return strings.ToUpper(name[:1]) + name[1:] + "FunctionArn"
 }
-
-// StateBucketVariable is the one that the state bucket's name is put in place of.
-const StateBucketVariable = "StateBucket"

@@ -28,7 +28,7 @@ func (b *builder) keys(p *settings.Pipeline) keys {
 		ledgers: ledgers,
 		ledger:  ledger,
 		head:    ledger + "head.json",
-		runs:    config.State.Prefix + "runs/",
+		runs:    step.RunsPrefix(config),
 	}
 }
 

@@ -143,7 +143,7 @@ func TestFoldersAreThoseOfTheEvents(t *testing.T) {
 	grants := tpl.grants(t, tpl.roleOf(t, "WeatherStateMachine", "RoleArn"))
 	for action, key := range map[string]string{
 		"s3:GetObject": "weather/runs/2026-01-31-0900/000000000042/manifest.json", // as in events/commit.json
-		"s3:PutObject": "weather/runs/2026-01-31-0900/000000000042/map/0f/manifest.json",
+		"s3:PutObject": "weather/runs/2026-01-31-0900/map/0f/manifest.json",
 	} {
 		if !permits(grants, request{action: action, resource: state + "/" + key}) {
 			t.Errorf("the state machine may not %s %s", action, key)

@@ -9,6 +9,7 @@ import (
 
 	lockstep "github.com/lockstep-pipeline/lockstep"
 	"github.com/lockstep-pipeline/lockstep/infra/settings"
+	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
 
 // addMachines makes a state machine for each pipeline: its executions and
@@ -36,8 +37,11 @@ func (b *builder) addMachine(p *settings.Pipeline) awsstepfunctions.StateMachine
 		}),
 		Description: jsii.String("Lockstep state machine of pipeline " + p.Name),
 	})
-	substitutions := map[string]*string{
-		settings.StateBucketVariable: jsii.String(b.bucketName(p.Config.State.Bucket)),
+	config := p.Config
+	config.State.Bucket = b.bucketName(config.State.Bucket)
+	substitutions := map[string]*string{}
+	for name, value := range step.Substitutions(config) {
+		substitutions[name] = &value
 	}
 	var callees []string
 	for _, name := range functionNames {

@@ -48,6 +48,7 @@ func TestEachStateCallsItsFunction(t *testing.T) {
 		for name, wanted := range map[string]string{
 			"AcquireFunctionArn": "${AcquireFunction.Arn}", "DiscoverFunctionArn": "${DiscoverFunction.Arn}", "ProcessFunctionArn": process,
 			"CommitFunctionArn": "${CommitFunction.Arn}", "ReleaseFunctionArn": "${ReleaseFunction.Arn}", "StateBucket": "acme-state",
+			"RunsPrefix": map[string]string{"SalesEuStateMachine": "sales-eu/runs/", "SalesUsStateMachine": "sales-us/runs/"}[machine],
 		} {
 			if got := at(substitutions, name); got != wanted {
 				t.Errorf("%s: %s is %v, not %s", machine, name, got, wanted)

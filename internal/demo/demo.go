@@ -95,7 +95,7 @@ func newStage(ctx context.Context, c Config, config step.RunConfig, input []byte
 		Definition:     lockstep.Definition,
 		MachineName:    "lockstep-" + config.Pipeline,
 		OnStatusChange: "release",
-		Substitutions:  map[string]string{"StateBucket": config.State.Bucket},
+		Substitutions:  step.Substitutions(config),
 		Observer:       s.door,
 		Logger:         slog.New(slog.DiscardHandler),
 		Stderr:         c.FunctionLogs,

@@ -222,12 +222,19 @@ func leadsBack(prefix string) bool {
 	return slices.Contains(segments, ".") || slices.Contains(segments, "..")
 }
 
+// notInDefinition are the characters that mean something in JSON or in a
+// format string, both of which the state prefix is written into.
+const notInDefinition = `"\\'{}`
+
 // validatePlaces keeps the three places apart: outputs or state among the
 // sources would be taken as new files, unless they are excluded (selection
 // does that for places inside the source prefix).
 func (c RunConfig) validatePlaces() error {
 	if c.State.Prefix == "" {
 		return invalid("state.prefix", "is empty; give the pipeline's state a folder of its own, such as \"lockstep/%s/\"", c.Pipeline)
+	}
+	if i := strings.IndexAny(c.State.Prefix, notInDefinition); i >= 0 {
+		return invalid("state.prefix", "%q has a %q, which cannot be part of the state machine's definition; choose another folder", c.State.Prefix, c.State.Prefix[i])
 	}
 	if c.State.within(c.Destination) && c.Destination.within(c.State) {
 		return invalid("state.prefix", "is the destination prefix %q; outputs and state need folders of their own", c.Destination.Prefix)

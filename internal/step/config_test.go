@@ -127,6 +127,7 @@ func TestBadConfigurations(t *testing.T) {
 
 		// CASES 25.
 		{"no state prefix", with(`"prefix": "p"`, `"prefix": ""`), "state.prefix", "folder of its own"},
+		{"a state prefix that is no text in a format string", with(`"prefix": "p"`, `"prefix": "it's"`), "state.prefix", `has a '\''`},
 		{"source inside state", with(`{"bucket": "src", "prefix": "files"}`, `{"bucket": "state", "prefix": "p/in"}`), "source.prefix", "inside the state prefix"},
 		{"source is the destination", with(`{"bucket": "src", "prefix": "files"}`, `{"bucket": "lake", "prefix": "out/"}`), "source.prefix", "inside the destination prefix"},
 		{"source inside the destination", with(`{"bucket": "src", "prefix": "files"}`, `{"bucket": "lake", "prefix": "out/in"}`), "source.prefix", "inside the destination prefix"},

@@ -72,7 +72,6 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 		Left:                       found.Left,
 		Cutoff:                     cutoff,
 		Manifest:                   ObjectRef{Bucket: r.state.Name(), Key: keys.manifest(), ETag: etag},
-		MapResults:                 keys.mapResults(),
 		MaxConcurrency:             r.config.Batch.MaxConcurrency,
 		ToleratedFailurePercentage: 100,
 	}

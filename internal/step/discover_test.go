@@ -50,7 +50,6 @@ func TestBatchesAreBoundedByFilesAndBytes(t *testing.T) {
 		equal(t, "max concurrency", d.MaxConcurrency, 10)
 		equal(t, "tolerated failures", d.ToleratedFailurePercentage, 100)
 		equal(t, "manifest", d.Manifest.Bucket+"/"+d.Manifest.Key, "state/lockstep/runs/P1/000000000001/manifest.json")
-		equal(t, "map results", d.MapResults, "lockstep/runs/P1/000000000001/map")
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 //	<state.prefix>runs/<run>/<token>/discovery.json            what the listing came to
 //	<state.prefix>runs/<run>/<token>/progress.json             how far the processing is
 //	<state.prefix>runs/<run>/<token>/results/<batch>.json      what became of each
-//	<state.prefix>runs/<run>/<token>/map/…                     the Map's own result files
 //	<state.prefix>runs/<run>/<token>/summary.json              the audit record
+//	<state.prefix>runs/<run>/map/<Map Run>/…                   the Map's own result files, which the state machine names
 //	<destination.prefix><path>.<version>.parquet               an output
 //	<destination.prefix><folder>/_<file>.<version>.rejected.ndjson
 //
@@ -36,11 +36,21 @@ func LockKey(c RunConfig) string { return c.State.Prefix + "lock.json" }
 // be of one bucket.
 func LedgerPrefix(c RunConfig) string { return c.State.Prefix + "ledger/" + c.Source.Bucket + "/" }
 
+// RunsPrefix is the folder of the runs' records in the state bucket.
+func RunsPrefix(c RunConfig) string { return c.State.Prefix + "runs/" }
+
+// Substitutions are what the definition of a pipeline's state machine has to
+// have in place of ${…}, besides the ARNs of its functions. The Map's
+// ResultWriter has no path to them in its input: see decision 21.
+func Substitutions(c RunConfig) map[string]string {
+	return map[string]string{"StateBucket": c.State.Bucket, "RunsPrefix": RunsPrefix(c)}
+}
+
 // runKeys are the keys of one run at one fencing token.
 type runKeys struct{ folder string }
 
 func keysOf(c RunConfig, run string, token int64) runKeys {
-	return runKeys{fmt.Sprintf("%sruns/%s/%012d/", c.State.Prefix, run, token)}
+	return runKeys{fmt.Sprintf("%s%s/%012d/", RunsPrefix(c), run, token)}
 }
 
 func (k runKeys) manifest() string        { return k.folder + "manifest.json" }
@@ -48,7 +58,6 @@ func (k runKeys) discovery() string       { return k.folder + "discovery.json" }
 func (k runKeys) progress() string        { return k.folder + "progress.json" }
 func (k runKeys) results() string         { return k.folder + "results/" }
 func (k runKeys) summary() string         { return k.folder + "summary.json" }
-func (k runKeys) mapResults() string      { return k.folder + "map" } // Step Functions adds the slash
 func (k runKeys) result(batch int) string { return fmt.Sprintf("%s%08d.json", k.results(), batch) }
 
 // attemptKey is a key of a run's records taken apart.
@@ -58,17 +67,17 @@ type attemptKey struct {
 	name  string // below the folder
 }
 
-// runsPrefix is where the records of all runs are, or of one.
-func runsPrefix(c RunConfig, run string) string {
+// recordsPrefix is where the records of one run are, or of all.
+func recordsPrefix(c RunConfig, run string) string {
 	if run == "" {
-		return c.State.Prefix + "runs/"
+		return RunsPrefix(c)
 	}
-	return c.State.Prefix + "runs/" + run + "/"
+	return RunsPrefix(c) + run + "/"
 }
 
 // parseAttempt takes the key of a record apart; false if it is none.
 func parseAttempt(c RunConfig, key string) (a attemptKey, ok bool) {
-	parts := strings.SplitN(strings.TrimPrefix(key, runsPrefix(c, "")), "/", 3)
+	parts := strings.SplitN(strings.TrimPrefix(key, RunsPrefix(c)), "/", 3)
 	if len(parts) < 3 {
 		return a, false
 	}

@@ -54,7 +54,6 @@ func TestKeysOfARun(t *testing.T) {
 		k.manifest():    "p/runs/P1/000000000042/manifest.json",
 		k.discovery():   "p/runs/P1/000000000042/discovery.json",
 		k.result(7):     "p/runs/P1/000000000042/results/00000007.json",
-		k.mapResults():  "p/runs/P1/000000000042/map",
 		k.summary():     "p/runs/P1/000000000042/summary.json",
 	} {
 		equal(t, "key", got, want)

@@ -56,13 +56,12 @@ type ObjectRef struct {
 
 // DiscoverOutput describes the manifest that Discover wrote.
 type DiscoverOutput struct {
-	Batches    int       `json:"batches"` // 0: nothing new, and no Map is started
-	Files      int64     `json:"files"`
-	Bytes      int64     `json:"bytes"`
-	Left       int64     `json:"left"`   // left for the next run by selection.maxFiles or maxBytes
-	Cutoff     time.Time `json:"cutoff"` // server time that ages were measured at
-	Manifest   ObjectRef `json:"manifest"`
-	MapResults string    `json:"mapResults"` // prefix for the Map's own result files
+	Batches  int       `json:"batches"` // 0: nothing new, and no Map is started
+	Files    int64     `json:"files"`
+	Bytes    int64     `json:"bytes"`
+	Left     int64     `json:"left"`   // left for the next run by selection.maxFiles or maxBytes
+	Cutoff   time.Time `json:"cutoff"` // server time that ages were measured at
+	Manifest ObjectRef `json:"manifest"`
 
 	MaxConcurrency             int `json:"maxConcurrency"`
 	ToleratedFailurePercentage int `json:"toleratedFailurePercentage"`
@@ -137,8 +136,22 @@ type statusChange struct {
 	ExecutionARN string  `json:"executionArn"`
 	Name         string  `json:"name"`
 	Status       string  `json:"status"`
-	StopDate     *int64  `json:"stopDate"` // epoch milliseconds
-	Input        *string `json:"input"`    // JSON text; null when too large
+	StopDate     *moment `json:"stopDate"`
+	Input        *string `json:"input"` // JSON text; null when too large
+}
+
+// moment is a time in an event: epoch milliseconds, as EventBridge has it, or
+// RFC 3339, as LocalStack does.
+type moment time.Time
+
+func (m *moment) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] == '"' {
+		return json.Unmarshal(text, (*time.Time)(m))
+	}
+	var milliseconds int64
+	err := json.Unmarshal(text, &milliseconds)
+	*m = moment(time.UnixMilli(milliseconds))
+	return err
 }
 
 // ReleaseOutput says what was found.

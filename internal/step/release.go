@@ -78,7 +78,7 @@ func (s *Steps) releaseStopped(ctx context.Context, in ReleaseInput) (ReleaseOut
 		return out, nil
 	}
 	why := "execution " + in.Detail.Status
-	released, err := r.lock.ReleaseStopped(ctx, in.Detail.ExecutionARN, time.UnixMilli(*in.Detail.StopDate), why)
+	released, err := r.lock.ReleaseStopped(ctx, in.Detail.ExecutionARN, time.Time(*in.Detail.StopDate), why)
 	if err != nil {
 		return ReleaseOutput{}, fmt.Errorf("release lock %s: %w", r.lockURL(), err)
 	}

@@ -180,6 +180,25 @@ func TestTheEventOfARefusedRunIsNoError(t *testing.T) {
 	})
 }
 
+// EventBridge tells when an execution stopped in milliseconds, LocalStack as text.
+func TestAnEventMayTellItsTimeAsText(t *testing.T) {
+	for _, text := range []string{`1769850600123`, `"2026-01-31T09:10:00.123Z"`, `"2026-01-31T09:10:00.123+00:00"`} {
+		var in ReleaseInput
+		if err := json.Unmarshal([]byte(`{"detail": {"stopDate": `+text+`}}`), &in); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if got := time.Time(*in.Detail.StopDate); !got.Equal(time.Date(2026, 1, 31, 9, 10, 0, 123e6, time.UTC)) {
+			t.Errorf("%s is %v", text, got)
+		}
+	}
+	for _, text := range []string{`"soon"`, `true`, `{}`} {
+		var in ReleaseInput
+		if err := json.Unmarshal([]byte(`{"detail": {"stopDate": `+text+`}}`), &in); err == nil {
+			t.Errorf("%s is %v", text, time.Time(*in.Detail.StopDate))
+		}
+	}
+}
+
 func TestEventsThatSayTooLittleAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*ReleaseInput)

@@ -48,7 +48,7 @@ func (r *run) attempts(ctx context.Context, run string) ([]attempt, error) {
 // a run: there may be thousands of them, and nothing is to be learned from
 // their names. Then the listing is to go on behind them.
 func (r *run) attemptsAfter(ctx context.Context, run, after string, found *[]attempt) (next string, more bool, err error) {
-	prefix := runsPrefix(r.config, run)
+	prefix := recordsPrefix(r.config, run)
 	for page, err := range r.state.List(ctx, bucket.ListOptions{Prefix: prefix, StartAfter: after}) {
 		if err != nil {
 			return "", false, err

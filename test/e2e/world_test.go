@@ -76,7 +76,7 @@ func (w *world) start(definition []byte) {
 	setup := local.Config{
 		Definition:     definition,
 		OnStatusChange: "release",
-		Substitutions:  map[string]string{"StateBucket": w.config.State.Bucket},
+		Substitutions:  step.Substitutions(w.config),
 		WaitScale:      waitScale,
 		Observer:       w.watch,
 		Logger:         slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),

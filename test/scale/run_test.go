@@ -98,7 +98,7 @@ func newPipeline(t *testing.T, source files, servers string) *pipeline {
 	}
 	setup := local.Config{
 		Definition:    lockstep.Definition,
-		Substitutions: map[string]string{"StateBucket": stateBucket},
+		Substitutions: step.Substitutions(p.config),
 		Logger:        slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Stderr:        io.Discard, // a line for each file
 	}

@@ -9,7 +9,6 @@ import types
 import moto.stepfunctions.models as models
 import moto.stepfunctions.parser.models as interpreter
 from moto.core.config import default_user_config
-from moto.stepfunctions.parser.asl.component.state.exec.state_map.result_writer.result_writer_decl import ResultWriter
 
 # Executions are interpreted, and not only written down.
 default_user_config["stepfunctions"]["execute_state_machine"] = True
@@ -37,16 +36,3 @@ def _substituting(method):
 
 models.StateMachine.create_from_cloudformation_json = _substituting(models.StateMachine.create_from_cloudformation_json)
 models.StateMachine.update_from_cloudformation_json = _substituting(models.StateMachine.update_from_cloudformation_json)
-
-
-# The paths in a ResultWriter's Parameters are looked up in what the children
-# returned, and not in the state's input.
-def _write_results(self, env):
-    env.stack.append(env.states.get_input())
-    self.parargs.eval(env)
-    parameters = env.stack.pop()
-    env.stack[-1] = parameters
-    self.resource_eval.eval_resource(env)
-
-
-ResultWriter._eval_body = _write_results

@@ -28,7 +28,6 @@ def found(batches):
         left=0,
         cutoff="2026-01-31T09:00:01Z",
         manifest={"bucket": STATE, "key": f"manifests/{batches}.json", "etag": '"0cc175b9c0f1b6a831c399e269772661"'},
-        mapResults="weather/runs/r/000000000007/map",
         maxConcurrency=1,  # so that the order of the calls is the order of the batches
         toleratedFailurePercentage=100,
     )

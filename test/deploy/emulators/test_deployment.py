@@ -66,6 +66,7 @@ class Deployment:
         assert "${" not in machine["definition"]
         values = {f"${{{name.title()}FunctionArn}}": on.arn("lambda", f"function:lockstep-{name}") for name in FUNCTIONS}
         values["${StateBucket}"] = on.bucket("State")
+        values["${RunsPrefix}"] = "weather/runs/"
         assert json.loads(machine["definition"]) == substitute(shipped_machine(), values)
         assert machine["type"] == "STANDARD"
         role = on.client("iam").get_role(RoleName=machine["roleArn"].rpartition("/")[2])["Role"]
