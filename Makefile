@@ -92,3 +92,4 @@ scale: ## measure discovery and commits over ten million files (minutes; SCALE=1
 	$(GO) test ./test/scale -count=1 -v -scale $(SCALE) -timeout 2h
 
 include test/sam/sam.mk
+include test/deploy/localstack.mk

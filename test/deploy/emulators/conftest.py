@@ -8,8 +8,8 @@ import pytest
 from botocore.config import Config
 
 from cdk import CDK, REGION, ROOT, STACK
-from ministack_server import MiniStack
 from moto_server import Moto
+from servers import LocalStack, MiniStack
 
 # Functions are built for this machine, so that they can be run on it.
 ARCHITECTURE = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
@@ -36,7 +36,7 @@ def moto(built, tmp_path_factory):
     try:
         # It knows no definition in S3, and a stack made by a change set has no outputs.
         cdk = CDK(built, emulator, tmp_path_factory.mktemp("moto"), method="direct")
-        yield Deployed(emulator, cdk, inlineDefinition=True)
+        yield Deployed(emulator, cdk, inlineDefinition=True, **WITHOUT_ALARMS, **told(emulator))
     finally:
         emulator.close()
 
@@ -45,9 +45,29 @@ def moto(built, tmp_path_factory):
 def ministack(built, tmp_path_factory):
     emulator = MiniStack(tmp_path_factory.mktemp("server"))
     try:
-        yield Deployed(emulator, CDK(built, emulator, tmp_path_factory.mktemp("ministack")))
+        yield Deployed(emulator, CDK(built, emulator, tmp_path_factory.mktemp("ministack")), **WITHOUT_ALARMS, **told(emulator))
     finally:
         emulator.close()
+
+
+@pytest.fixture(scope="session")
+def localstack(built, tmp_path_factory):
+    emulator = LocalStack(tmp_path_factory.mktemp("server"))
+    try:
+        # It tells functions itself where AWS is, as Lambda does.
+        functions = {"environment": {"LOCKSTEP_S3_PATH_STYLE": "true"}}
+        yield Deployed(emulator, CDK(built, emulator, tmp_path_factory.mktemp("localstack")), functions=functions)
+    finally:
+        emulator.close()
+
+
+# They know no alarms over several metrics.
+WITHOUT_ALARMS = {"alarms": {"enabled": False}}
+
+
+def told(emulator):
+    """The functions' settings where the emulator does not say where AWS is."""
+    return {"functions": {"environment": {"AWS_ENDPOINT_URL": emulator.url, "LOCKSTEP_S3_PATH_STYLE": "true"}}}
 
 
 class Deployed:
@@ -55,11 +75,8 @@ class Deployed:
 
     def __init__(self, emulator, cdk, **switches):
         self.emulator, self.cdk, self.account = emulator, cdk, emulator.account
-        self.settings = json.loads((ROOT / "cdk.json").read_text())["context"]["lockstep"]
-        self.settings |= {"alarms": {"enabled": False}} | switches
-        # Lambda itself tells functions where AWS is; here the functions' settings do.
-        self.environment = {"AWS_ENDPOINT_URL": emulator.url, "LOCKSTEP_S3_PATH_STYLE": "true"}
-        self.settings["functions"] = {"environment": self.environment}
+        self.settings = json.loads((ROOT / "cdk.json").read_text())["context"]["lockstep"] | switches
+        self.environment = self.settings["functions"]["environment"]
         cdk.bootstrap()
         self.said = cdk.deploy(self.settings)
 
@@ -75,9 +92,9 @@ class Deployed:
 
     def resources(self):
         """Physical ids by logical id. Those of resources that an emulator passed
-        over are missing."""
+        over, without one or with LocalStack's word for none, are missing."""
         listed = self.client("cloudformation").list_stack_resources(StackName=STACK)["StackResourceSummaries"]
-        return {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in listed if r["PhysicalResourceId"]}
+        return {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in listed if r["PhysicalResourceId"] not in ("", "unknown")}
 
     def bucket(self, role):
         return self.resources()[f"{role}Bucket"]

@@ -30,7 +30,7 @@ class Execution:
         return lines + [f"{key} {json.dumps(value, sort_keys=True)}" for key, value in sorted(self.end.items())]
 
 
-def on_moto(client, machine, names, input):
+def on_emulator(client, machine, names, input):
     """Starts an execution for each name, all at once, and waits for them."""
     arns = {name: client.start_execution(stateMachineArn=machine, name=name, input=input)["executionArn"] for name in names}
     ended = {}
@@ -75,6 +75,7 @@ def decoded(text):
 
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ACCOUNT = re.compile(r"(?<=:)\d{12}(?=:)")
 
 
 def masked(value, key=None):
@@ -85,4 +86,4 @@ def masked(value, key=None):
         return [masked(v) for v in value]
     if key == "startTime":
         return "(a time)"
-    return UUID.sub("(a UUID)", value) if isinstance(value, str) else value
+    return ACCOUNT.sub("(account)", UUID.sub("(a UUID)", value)) if isinstance(value, str) else value

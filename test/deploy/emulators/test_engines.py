@@ -1,7 +1,8 @@
-"""The deployed state machine in two interpreters that share no code: moto's,
-which is LocalStack's, and Lockstep's own. In each scenario the functions give
-the same answers to both, and the histories must be the same, event for event:
-numbers, inputs, outputs, what the functions are called with, how it ends.
+"""The deployed state machine in interpreters that share no code with Lockstep's
+own: LocalStack's, and moto's, which was LocalStack's once. In each scenario the
+functions give the same answers to both, and the histories must be the same,
+event for event: numbers, inputs, outputs, what the functions are called with,
+how it ends.
 """
 
 import difflib
@@ -12,33 +13,33 @@ import pytest
 
 import scenarios
 from cdk import ROOT
-from histories import on_moto, on_ours
-from moto_server import Script
+from histories import on_emulator, on_ours
 
-# What moto is known to do otherwise: lines that may differ, by scenario.
+# What both are known to do otherwise: lines that may differ, by scenario.
 EXPECTED = {
     # AWS fails a reader that finds no object with States.ItemReaderFailed, which
-    # a Catch catches. moto calls it States.Runtime, lets a Catch catch that, and
-    # takes no error that begins with "States." from a Fail state.
+    # a Catch catches. They call it States.Runtime, let a Catch catch that, and
+    # take no error that begins with "States." from a Fail state.
     "manifest-is-gone": re.compile(r"MapRunFailed|States\.(ItemReaderFailed|Runtime)|^cause "),
 }
 
 
-@pytest.fixture(scope="session")
-def played(moto, built, tmp_path_factory):
+@pytest.fixture(scope="session", params=["moto", "localstack"])
+def played(request, built, tmp_path_factory):
     """Both engines' executions of all scenarios, by name."""
-    state = moto.bucket("State")
+    on = request.getfixturevalue(request.param)
+    state = on.bucket("State")
     for number, manifest in scenarios.MANIFESTS.items():
-        moto.client("s3").put_object(Bucket=state, Key=f"manifests/{number}.json", Body=json.dumps(manifest))
-    machine = moto.client("stepfunctions").describe_state_machine(stateMachineArn=moto.arn("states", "stateMachine:lockstep-weather"))
+        on.client("s3").put_object(Bucket=state, Key=f"manifests/{number}.json", Body=json.dumps(manifest))
+    machine = on.client("stepfunctions").describe_state_machine(stateMachineArn=on.arn("states", "stateMachine:lockstep-weather"))
     input = (ROOT / "events" / "schedule.json").read_text()
 
     answers = {}
     for name in scenarios.SCENARIOS:
         world = json.loads(json.dumps(scenarios.world(name)).replace(scenarios.STATE, state))
         answers[name] = {f"lockstep-{function}": list for function, list in world.items()}
-        moto.emulator.scripts[name] = Script(answers[name])
-    theirs = on_moto(moto.client("stepfunctions"), machine["stateMachineArn"], answers, input)
+        on.emulator.direction.script(name, answers[name])
+    theirs = on_emulator(on.client("stepfunctions"), machine["stateMachineArn"], answers, input)
     objects = {f"{state}/manifests/{number}.json": manifest for number, manifest in scenarios.MANIFESTS.items()}
     folder = tmp_path_factory.mktemp("ours")
     ours = {name: on_ours(built, folder, machine, name, input, answers[name] | {"s3": objects}) for name in answers}
@@ -54,7 +55,7 @@ def test_both_engines_tell_the_same_story(played, name):
 
     differing = [line for line in difflib.ndiff(ours.lines(), theirs.lines()) if line[0] in "+-"]
     surprising = [line for line in differing if name not in EXPECTED or not EXPECTED[name].search(line[2:])]
-    assert not surprising, "- ours, + moto's:\n" + "\n".join(surprising)
+    assert not surprising, "- ours, + theirs:\n" + "\n".join(surprising)
     # A difference that is gone is to be taken off the list.
     assert bool(differing) == (name in EXPECTED)
 
