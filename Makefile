@@ -63,7 +63,7 @@ synth: build $(NODE_MODULES) ## turn the settings in cdk.json into CloudFormatio
 infra-test: build $(NODE_MODULES) ## check the stack: tests, cdk-nag, cfn-lint, two ASL validators (ARCH=…; minutes at first)
 	test/deploy/run $(ARCH)
 
-deploy-test: $(NODE_MODULES) ## deploy to two emulators, run there, and compare with our interpreter (minutes; see docs/emulators.md)
+deploy-test: $(NODE_MODULES) ## deploy to three emulators, run there, and compare with our interpreter (minutes; see docs/emulators.md)
 	test/deploy/emulators/run
 
 $(NODE_MODULES): package-lock.json

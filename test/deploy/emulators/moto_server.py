@@ -31,6 +31,7 @@ class Moto:
 
     account = "123456789012"  # of every key that moto does not know
     has_bucket_policies = False
+    keeps_log_retention = True
 
     def __init__(self, folder):
         logging.getLogger("moto").setLevel(logging.CRITICAL)  # to it, each failing task is an error

@@ -18,6 +18,7 @@ class Server:
 
     account = "000000000000"
     has_bucket_policies = True
+    keeps_log_retention = True
 
     def __init__(self, folder, url, health, command, environment):
         self._folder, self.url = folder, url
@@ -69,6 +70,8 @@ class MiniStack(Server):
 class LocalStack(Server):
     """It has packages that the others do not get on with, and so a Python
     environment of its own."""
+
+    keeps_log_retention = False
 
     def __init__(self, folder):
         self.direction = Direction(folder / "direction")
