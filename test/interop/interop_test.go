@@ -30,6 +30,7 @@ var servers = []struct {
 }{
 	{name: "kumo", start: startKumo},
 	{name: "versitygw", start: startVersityGW},
+	{name: "localstack", start: startLocalStack},
 	{name: "moto", start: startMoto, sometimes: "concurrent creates"},
 	{name: "seaweedfs", start: startSeaweedFS},
 	{name: "gofakes3", start: startGoFakeS3, wrong: "pinned read"},

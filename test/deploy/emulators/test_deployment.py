@@ -5,13 +5,16 @@ import base64
 import hashlib
 import io
 import json
+import os
+import subprocess
+import sys
 import urllib.parse
 import urllib.request
 import zipfile
 
 import pytest
 
-from cdk import ROOT
+from cdk import REGION, ROOT
 from conftest import ARCHITECTURE
 
 FUNCTIONS = ("acquire", "discover", "process", "commit", "release")
@@ -82,6 +85,13 @@ class Deployment:
         lock = next(s for s in statements if s.get("Sid") == "Lock")
         assert lock["Resource"] == f"arn:aws:s3:::{on.bucket('State')}/weather/lock.json"
         assert lock["Action"] == ["s3:GetObject", "s3:PutObject"]
+
+    def test_the_aws_command_line_finds_them(self, on):
+        functions = aws(on, "lambda", "list-functions", "--query", "Functions[].FunctionName")
+        assert set(functions) == {f"lockstep-{name}" for name in FUNCTIONS}
+        machines = aws(on, "stepfunctions", "list-state-machines", "--query", "stateMachines[].stateMachineArn")
+        assert machines == [on.arn("states", "stateMachine:lockstep-weather")]
+        assert aws(on, "cloudformation", "describe-stacks", "--query", "Stacks[?StackName=='lockstep'].StackStatus") == ["CREATE_COMPLETE"]
 
     def test_buckets_are_encrypted(self, on):
         for role in ("Source", "Destination", "State"):
@@ -211,6 +221,21 @@ class TestOnLocalStack(Complete):
         made = on.client("cloudwatch").describe_alarms()["MetricAlarms"]
         in_template = [r for r in on.cdk.template()["Resources"].values() if r["Type"] == "AWS::CloudWatch::Alarm"]
         assert len(made) == len(in_template) > 5
+
+
+def aws(on, *arguments):
+    """What the AWS command line prints."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "AWS_ENDPOINT_URL": on.emulator.url,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }
+    command = [sys.executable, "-m", "awscli", *arguments, "--output", "json"]
+    return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120).stdout)
 
 
 def task_seconds(states, function):
