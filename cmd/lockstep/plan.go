@@ -88,13 +88,18 @@ func (c planCommand) Run(ctx context.Context, to *console) error {
 	for _, key := range filter.Keys {
 		missing[key] = true
 	}
-	planned, err := o.Plan(ctx, func(v ledger.Verdict) error {
+	tell := func(v ledger.Verdict) error {
 		delete(missing, v.Key)
 		if named && !filter.Names(v.Key, o.Config().Source.Prefix) || !named && v.Reason != "" && !c.Skipped {
 			return nil
 		}
 		return show.verdict(v)
-	})
+	}
+	skipped := tell
+	if !named && !c.Skipped {
+		skipped = nil // which makes it faster
+	}
+	planned, err := o.Plan(ctx, tell, skipped)
 	if err != nil {
 		return c.ledgerFailed(ctx, to.Err, o, err)
 	}

@@ -133,10 +133,11 @@ func TestAPlanIsWhatTheNextRunDoes(t *testing.T) {
 			}, nil)
 		}
 		var told []string
-		planned, err := w.operator().Plan(w.Context(), func(v ledger.Verdict) error {
+		tell := func(v ledger.Verdict) error {
 			told = append(told, fmt.Sprint(v.Key, " ", v.Kind, v.Reason, " ", v.Attempts))
 			return nil
-		})
+		}
+		planned, err := w.operator().Plan(w.Context(), tell, tell)
 		w.ok(err)
 		w.state.Fault(nil, nil)
 		slices.Sort(told)
@@ -155,11 +156,11 @@ func TestAPlanEndsWithTheErrorOfWhoReadsIt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.upload("in/a", "good")
 		broken := errors.New("broken pipe")
-		if _, err := w.operator().Plan(w.Context(), func(ledger.Verdict) error { return broken }); !errors.Is(err, broken) {
+		if _, err := w.operator().Plan(w.Context(), func(ledger.Verdict) error { return broken }, nil); !errors.Is(err, broken) {
 			t.Errorf("%v", err)
 		}
 		w.source.Fault(func(string, string) error { return bucket.ErrConflict }, nil)
-		if _, err := w.operator().Plan(w.Context(), func(ledger.Verdict) error { return nil }); err == nil {
+		if _, err := w.operator().Plan(w.Context(), func(ledger.Verdict) error { return nil }, nil); err == nil {
 			t.Error("a listing that fails is a plan")
 		}
 	})

@@ -19,10 +19,11 @@ type Planned struct {
 	Lock    lease.Status `json:"lock"`
 }
 
-// Plan tells of each listed file whether the next run would take it, and if
-// not, why; see ledger.Plan for the order. It writes nothing, and takes no lock:
-// a run that is at work may have settled some of it by the time it is read.
-func (o *Operator) Plan(ctx context.Context, each func(ledger.Verdict) error) (Planned, error) {
+// Plan tells of the files that the next run would take or leave for later, and
+// where skipped is not nil of all others, too; see ledger.Plan for the order. It
+// writes nothing, and takes no lock: a run that is at work may have settled some
+// of it by the time it is read.
+func (o *Operator) Plan(ctx context.Context, toDo, skipped func(ledger.Verdict) error) (Planned, error) {
 	status, err := o.Lock(ctx)
 	if err != nil {
 		return Planned{}, fmt.Errorf("read the server's time: %w", err)
@@ -37,8 +38,8 @@ func (o *Operator) Plan(ctx context.Context, each func(ledger.Verdict) error) (P
 				return err
 			}
 		}
-		return each(v)
-	})
+		return toDo(v)
+	}, skipped)
 	if err == nil {
 		err = batches.flush()
 	}

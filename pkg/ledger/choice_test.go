@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -135,14 +136,15 @@ func TestPlanTellsOfEveryFile(t *testing.T) {
 	sel := Selection{Prefix: "in", Exclude: []string{"*.tmp"}, MaxFiles: 3}
 	before := b.objects()
 	var got []string
-	found, err := b.ledger.Plan(t.Context(), b.source, sel, b.clock.now(), func(v Verdict) error {
+	tell := func(v Verdict) error {
 		line := fmt.Sprintf("%s %s%s", v.Key, v.Kind, v.Reason)
 		if v.Row != nil {
 			line += fmt.Sprintf(" (%s, %d)", v.Row.Outcome, v.Row.Attempts)
 		}
 		got = append(got, line)
 		return nil
-	})
+	}
+	found, err := b.ledger.Plan(t.Context(), b.source, sel, b.clock.now(), tell, tell)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +159,19 @@ func TestPlanTellsOfEveryFile(t *testing.T) {
 	if found.Taken() != 3 || found.Left != 1 || !slices.Equal(b.objects(), before) {
 		t.Errorf("found %+v", found)
 	}
+	got = nil
+	if again, err := b.ledger.Plan(t.Context(), b.source, sel, b.clock.now(), tell, nil); err != nil || !reflect.DeepEqual(again, found) || len(got) != 4 {
+		t.Errorf("without the skipped ones: %+v, %v; want %+v; told %q", again, err, found, got)
+	}
 	why := errors.New("the terminal is gone")
 	for _, when := range []string{"in/done", "in/new1", "in/old"} {
-		_, err := b.ledger.Plan(t.Context(), b.source, sel, b.clock.now(), func(v Verdict) error {
+		stop := func(v Verdict) error {
 			if v.Key == when {
 				return why
 			}
 			return nil
-		})
+		}
+		_, err := b.ledger.Plan(t.Context(), b.source, sel, b.clock.now(), stop, stop)
 		if !errors.Is(err, why) {
 			t.Errorf("an error at %s: got %v", when, err)
 		}

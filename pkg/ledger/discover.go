@@ -113,20 +113,26 @@ type Verdict struct {
 	Row *Row
 }
 
-// Plan tells what Discover would make of every listed file, by calling each
-// once for every one of them: the skipped ones in key order, while the listing
-// goes on; then the others. It lists one page after the other.
-func (l *Ledger) Plan(ctx context.Context, src Lister, sel Selection, cutoff time.Time, each func(Verdict) error) (Discovery, error) {
+// Plan tells what Discover would make of every listed file, and lists as it
+// does. Once the listing is complete it calls toDo for each file that would
+// be taken, or left by MaxFiles or MaxBytes. Where skipped is not nil, it calls
+// that for all others, in key order and while the listing goes on, which is then
+// one page after the other.
+func (l *Ledger) Plan(ctx context.Context, src Lister, sel Selection, cutoff time.Time, toDo, skipped func(Verdict) error) (Discovery, error) {
+	workers := l.limits.listings
+	if skipped != nil {
+		workers = 1
+	}
 	var failed error
 	found, err := l.discover(ctx, src, sel, cutoff, discovery{
-		workers: 1,
-		take:    func(d due) error { return each(verdict(d, "", nil)) },
+		workers: workers,
+		take:    func(d due) error { return toDo(verdict(d, "", nil)) },
 		leave: func(d due) {
 			if failed == nil {
-				failed = each(verdict(d, LeftForLater, nil))
+				failed = toDo(verdict(d, LeftForLater, nil))
 			}
 		},
-		skipped: each,
+		skipped: skipped,
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return Discovery{}, fmt.Errorf("plan: %w", err)

@@ -65,10 +65,11 @@ func TestExplainAgreesWithThePlan(t *testing.T) {
 	for _, backoff := range []time.Duration{0, 2 * time.Hour} {
 		sel.Backoff = backoff
 		planned := map[string]Verdict{}
-		if _, err := b.ledger.Plan(t.Context(), b.source, sel, b.clock.now(), func(v Verdict) error {
+		keep := func(v Verdict) error {
 			planned[v.Key] = v
 			return nil
-		}); err != nil {
+		}
+		if _, err := b.ledger.Plan(t.Context(), b.source, sel, b.clock.now(), keep, keep); err != nil {
 			t.Fatal(err)
 		}
 		reasons := map[Reason]bool{}
