@@ -122,15 +122,15 @@ func TestTheJourneysOfARun(t *testing.T) {
 		{"waited too long", working().with("acquire", gives(step.AcquireOutput{Decision: step.DecisionTimedOut, Reason: "held by P0"})), // case 17
 			"AcquireLock LockDecision LockWaitTimedOut", "FAILED LockWaitTimedOut"},
 		{"a decision that only a newer function knows", working().with("acquire", gives(step.AcquireOutput{Decision: "delegated"})),
-			"AcquireLock LockDecision UnknownDecision ReleaseAfterFailure RunFailed", "FAILED UnknownDecision"},
+			"AcquireLock LockDecision UnknownDecision ReleaseAfterFailure FirstError RunFailed", "FAILED UnknownDecision"},
 		{"wrong configuration never touches the lock", working().with("acquire", fails("InvalidConfigError")),
 			"AcquireLock RunRefused", "FAILED InvalidConfigError"},
 		{"a crashed batch does not hide the other", working().with("process", fails("Runtime.ExitError"), gives(step.ProcessOutput{})), // case 37
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
 		{"the manifest is gone", func() world { w := working(); w["s3"] = map[string]any{}; return w }(),
-			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles ReleaseAfterFailure RunFailed", "FAILED States.ItemReaderFailed"},
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles ReleaseAfterFailure FirstError StepFunctionsFailed", "FAILED StepFunctionsError"},
 		{"the release fails and fails", working().with("release", fails("StepError")), // case 38
-			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock ReleaseAfterFailure RunFailed", "FAILED StepError"},
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock ReleaseAfterFailure FirstError RunFailed", "FAILED StepError"},
 		{"the release works at its third try", working().with("release", fails("StepError"), fails("Lambda.Unknown"), gives(step.ReleaseOutput{})),
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
 	} {
@@ -169,12 +169,16 @@ func TestEveryErrorAtEveryStepGivesTheLockBackAndIsKept(t *testing.T) {
 						w.with("release", fails("SecondError"))
 					}
 					execution, visited := play(t, w)
-					if n := len(visited); n < 2 || visited[n-2] != "ReleaseAfterFailure" || visited[n-1] != "RunFailed" {
-						t.Errorf("the journey ends %v, want ReleaseAfterFailure RunFailed", visited)
+					last, wantError, wantCause := "RunFailed", errorName, "the cause of "+errorName
+					if strings.HasPrefix(errorName, "States.") {
+						last, wantError, wantCause = "StepFunctionsFailed", "StepFunctionsError", errorName+": the cause of "+errorName
+					}
+					if got, want := strings.Join(visited, " "), " ReleaseAfterFailure FirstError "+last; !strings.HasSuffix(got, want) {
+						t.Errorf("the journey is %s, want it to end%s", got, want)
 					}
 					end := execution.Describe()
-					if end.Error == nil || *end.Error != errorName || end.Cause == nil || *end.Cause != "the cause of "+errorName {
-						t.Errorf("ended %s, want the first error %s with its cause unchanged", ending(execution), errorName)
+					if end.Error == nil || *end.Error != wantError || end.Cause == nil || *end.Cause != wantCause {
+						t.Errorf("ended %s, want %s: %s", ending(execution), wantError, wantCause)
 					}
 				})
 			}
@@ -189,8 +193,9 @@ func TestAStepThatTakesTooLongGivesTheLockBack(t *testing.T) {
 			answer := w[function].(map[string]any)
 			answer["seconds"] = 2000
 			execution, visited := play(t, w)
-			if ending(execution) != "FAILED States.Timeout" || visited[len(visited)-2] != "ReleaseAfterFailure" {
-				t.Errorf("%v ended %s", visited, ending(execution))
+			end, journey := execution.Describe(), strings.Join(visited, " ")
+			if ending(execution) != "FAILED StepFunctionsError" || *end.Cause != "States.Timeout: " || !strings.HasSuffix(journey, " ReleaseAfterFailure FirstError StepFunctionsFailed") {
+				t.Errorf("%s ended %s: %s", journey, ending(execution), *end.Cause)
 			}
 		})
 	}

@@ -86,8 +86,8 @@ func TestEveryFailureAfterTheLockLeadsToItsRelease(t *testing.T) {
 		}
 	}
 	after := states(t)["ReleaseAfterFailure"]
-	if len(after.Catch) != 1 || after.Catch[0].Next != "RunFailed" || after.Catch[0].ResultPath == "$.failure" {
-		t.Errorf("ReleaseAfterFailure must end in RunFailed and keep the first error; its Catch is %+v", after.Catch)
+	if len(after.Catch) != 1 || after.Next != "FirstError" || after.Catch[0].Next != "FirstError" || after.Catch[0].ResultPath == "$.failure" {
+		t.Errorf("ReleaseAfterFailure must lead to the first error and keep it; its Catch is %+v", after.Catch)
 	}
 }
 

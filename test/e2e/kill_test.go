@@ -81,7 +81,7 @@ func TestAKilledStep(t *testing.T) {
 				w.ended(p1, asl.StatusSucceeded)
 			} else {
 				w.failed(p1, c.wants)
-				if got := journey(p1); !strings.HasSuffix(got, "ReleaseAfterFailure RunFailed") {
+				if got := journey(p1); !strings.HasSuffix(got, "ReleaseAfterFailure FirstError RunFailed") {
 					t.Errorf("P1 went %s", got)
 				}
 			}

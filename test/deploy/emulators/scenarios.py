@@ -64,7 +64,7 @@ SCENARIOS = {
     "release-recovers": ("RunSucceeded", {"release": [fails("StepError"), fails("string"), RELEASED]}),
     "release-fails-once": ("RunFailed", {"release": [fails("StepError")] * 6 + [RELEASED]}),
     "release-after-failure-fails": ("RunFailed", {"commit": [fails("LedgerFencedError")], "release": [fails("StepError")]}),
-    "manifest-is-gone": ("RunFailed", {"discover": [found(3)]}),
+    "manifest-is-gone": ("StepFunctionsFailed", {"discover": [found(3)]}),
 }
 
 MANIFESTS = {0: [], 2: [{"number": 0, "files": []}, {"number": 1, "files": []}]}
