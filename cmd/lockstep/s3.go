@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -42,16 +43,23 @@ func loadAWS(ctx context.Context, profile, region string) (aws.Config, error) {
 	return settings, nil
 }
 
-// place is where a service is: at url, if there is one, else where the
+// place is where a service is: at a URL, if one is given, else where the
 // configuration says.
-func place(url string, endpoint **string, region *string) {
-	if url != "" {
-		*endpoint = &url
+func place(at string, endpoint **string, region *string) {
+	if at != "" {
+		*endpoint = &at
 	}
 	// A server of one's own has no regions, but requests are signed for one.
 	if *endpoint != nil && *region == "" {
 		*region = "us-east-1"
 	}
+}
+
+// isLocalhost tells of an endpoint before whose name no bucket's can stand: not
+// every resolver knows a bucket.localhost. Of IP addresses the SDK knows it.
+func isLocalhost(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && u.Hostname() == "localhost"
 }
 
 func regionKnown(service, region string) error {
@@ -69,8 +77,8 @@ func (f s3Flags) open(ctx context.Context, name string) (*bucket.Bucket, error) 
 		return nil, err
 	}
 	client := s3.NewFromConfig(settings, func(o *s3.Options) {
-		o.UsePathStyle = f.PathStyle
 		place(f.EndpointURL, &o.BaseEndpoint, &o.Region)
+		o.UsePathStyle = f.PathStyle || o.BaseEndpoint != nil && isLocalhost(*o.BaseEndpoint)
 	})
 	if err := regionKnown("S3", client.Options().Region); err != nil {
 		return nil, err
