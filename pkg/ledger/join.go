@@ -136,7 +136,7 @@ func (j *joiner) page(ctx context.Context, page *bucket.Page) (ended bool, err e
 			j.alphabet.learn(strings.TrimPrefix(page.Entries[i].Key, j.prefix))
 		}
 	}
-	end := span{upTo: j.reached(j.claim, at)}
+	end := span{upTo: j.reached(j.claim, at, page.Last)}
 	for i := range page.Entries {
 		e := &page.Entries[i]
 		if e.Key <= j.last {

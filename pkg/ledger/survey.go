@@ -237,12 +237,14 @@ type claim struct {
 }
 
 // reached tells that a page came, whose last key is at, and returns where the
-// span ends now: somebody may have taken over what lies beyond.
-func (s *survey) reached(c *claim, at string) (upTo string) {
+// span ends now: somebody may have taken over what lies beyond. Beyond the last
+// page there is nothing to take over.
+func (s *survey) reached(c *claim, at string, last bool) (upTo string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.at = max(c.at, at)
 	c.pages++
+	c.closed = last
 	s.change.Broadcast()
 	return c.upTo
 }
