@@ -162,7 +162,8 @@ func TestPagesCutAndPastedAreReadAsTheSDKReadsThem(t *testing.T) {
 	whole := pieces(plainPages)
 	all := slices.Concat(append(whole, pieces(oddPages)...)...)
 	plain := 0
-	for range 30_000 {
+	const pages = 10_000
+	for range pages {
 		answer := slices.Clone(whole[random.IntN(len(whole))])
 		for range 1 + random.IntN(3) {
 			at := random.IntN(len(answer) + 1)
@@ -174,8 +175,8 @@ func TestPagesCutAndPastedAreReadAsTheSDKReadsThem(t *testing.T) {
 			plain++
 		}
 	}
-	if plain < 1000 {
-		t.Errorf("%d of 30,000 pages were plain", plain)
+	if plain < pages/20 {
+		t.Errorf("%d of %d pages were plain", plain, pages)
 	}
 }
 
