@@ -100,8 +100,8 @@ func slowDowns(metadata middleware.Metadata) int {
 }
 
 // readBySDK returns what the SDK read of an answer.
-func readBySDK(out *s3.ListObjectsV2Output) *page {
-	read := &page{
+func readBySDK(out *s3.ListObjectsV2Output) *rawPage {
+	read := &rawPage{
 		encoding:    string(out.EncodingType),
 		isTruncated: out.IsTruncated,
 		token:       aws.ToString(out.NextContinuationToken),
@@ -121,7 +121,7 @@ func readBySDK(out *s3.ListObjectsV2Output) *page {
 
 // decodeKeys undoes the encoding of keys. The server says whether it encoded
 // them; some answer the request with raw keys.
-func decodeKeys(read *page) error {
+func decodeKeys(read *rawPage) error {
 	if read.encoding != string(types.EncodingTypeUrl) {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 // here, and any other one by the SDK, which also decides what is an error.
 type pageReader struct {
 	body bytes.Buffer
-	page *page // nil where the SDK read it
+	page *rawPage // nil where the SDK read it
 }
 
 // pageReaders are kept for their buffers.

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// page is what is read of an answer to ListObjectsV2.
-type page struct {
+// rawPage is what is read of an answer to ListObjectsV2.
+type rawPage struct {
 	entries     []Entry // with keys as they were sent
 	encoding    string  // of the keys
 	isTruncated *bool   // nil where the answer does not say
@@ -38,7 +38,7 @@ var roots = [][]byte{
 // readPlain reads an answer to ListObjectsV2, or returns false where it is not
 // plain throughout. What it returns is what the SDK's decoder would; nothing
 // that the SDK takes for an error is plain.
-func readPlain(answer []byte) (*page, bool) {
+func readPlain(answer []byte) (*rawPage, bool) {
 	rest := bytes.TrimPrefix(answer, []byte(`<?xml version="1.0" encoding="UTF-8"?>`))
 	rest = bytes.TrimLeft(rest, "\n")
 	for _, root := range roots {
@@ -62,8 +62,8 @@ func isPlainText(text []byte) bool {
 	return utf8.Valid(text) && !bytes.Contains(text, []byte("\uFFFE")) && !bytes.Contains(text, []byte("\uFFFF"))
 }
 
-func (p *plain) page(name []byte) *page {
-	read := &page{entries: make([]Entry, 0, 1000)}
+func (p *plain) page(name []byte) *rawPage {
+	read := &rawPage{entries: make([]Entry, 0, 1000)}
 	p.within(name, func(name []byte) {
 		switch string(name) {
 		case "Contents":

@@ -120,7 +120,7 @@ func readsLikeTheSDK(t *testing.T, answer []byte) bool {
 	return true
 }
 
-func shown(p *page) string { return fmt.Sprintf("%+v truncated %v", *p, aws.ToBool(p.isTruncated)) }
+func shown(p *rawPage) string { return fmt.Sprintf("%+v truncated %v", *p, aws.ToBool(p.isTruncated)) }
 
 // answering is a server that always answers the same.
 type answering []byte
@@ -136,7 +136,7 @@ func clientOf(server s3.HTTPClient) *s3.Client {
 	})
 }
 
-func decodedBySDK(t *testing.T, answer []byte) (*page, error) {
+func decodedBySDK(t *testing.T, answer []byte) (*rawPage, error) {
 	t.Helper()
 	out, err := clientOf(answering(answer)).ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String("files")})
 	if err != nil {
