@@ -11,7 +11,7 @@ LOCALSTACK_AWS := AWS_ENDPOINT_URL=$(LOCALSTACK) AWS_ENDPOINT_URL_S3_FOR_CLOUDFO
 
 .PHONY: localstack localstack-deploy localstack-run
 
-localstack: $(LOCALSTACK_PYTHON) ## serve the last LocalStack that needs no token, without Docker (see docs/emulators.md)
+localstack: $(LOCALSTACK_PYTHON) ## serve an open LocalStack, which needs no token, without Docker (see docs/emulators.md)
 	@$(LOCALSTACK_PYTHON) test/deploy/emulators/localstack_main.py --listen $(LOCALSTACK)
 
 localstack-deploy: $(NODE_MODULES) ## deploy the settings in cdk.json to LocalStack (LOCALSTACK=http://localhost:4566)

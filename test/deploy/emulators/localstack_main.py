@@ -1,6 +1,6 @@
 """LocalStack without Docker: functions run as processes of this machine, each
 execution environment the program that was deployed. All else is LocalStack's.
-It is the last version that needs no token and runs on Python 3.11.
+It is the last of the open versions, which need no token, for Python 3.11.
 """
 
 import argparse
