@@ -224,7 +224,7 @@ func leadsBack(prefix string) bool {
 
 // notInDefinition are the characters that mean something in JSON or in a
 // format string, both of which the state prefix is written into.
-const notInDefinition = `"\\'{}`
+const notInDefinition = `"\'{}`
 
 // validatePlaces keeps the three places apart: outputs or state among the
 // sources would be taken as new files, unless they are excluded (selection

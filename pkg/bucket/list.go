@@ -105,13 +105,14 @@ func readBySDK(out *s3.ListObjectsV2Output) *rawPage {
 		encoding:    string(out.EncodingType),
 		isTruncated: out.IsTruncated,
 		token:       aws.ToString(out.NextContinuationToken),
+		entries:     make([]Entry, 0, len(out.Contents)),
 	}
 	for _, object := range out.Contents {
 		read.entries = append(read.entries, Entry{
 			Key:          aws.ToString(object.Key),
 			ETag:         aws.ToString(object.ETag),
 			StorageClass: string(object.StorageClass),
-			Restored:     restored(object.RestoreStatus),
+			Restored:     hasCopy(object.RestoreStatus),
 			Size:         aws.ToInt64(object.Size),
 			LastModified: aws.ToTime(object.LastModified),
 		})
@@ -136,12 +137,14 @@ func decodeKeys(read *rawPage) error {
 	return nil
 }
 
+func hasCopy(s *types.RestoreStatus) bool {
+	return s != nil && restored(aws.ToBool(s.IsRestoreInProgress), s.RestoreExpiryDate != nil)
+}
+
 // restored tells whether the copy of an archived object is there. While it is
 // being made there is no date at which it goes.
 // Source: S3 API reference, RestoreStatus.
-func restored(s *types.RestoreStatus) bool {
-	return s != nil && !aws.ToBool(s.IsRestoreInProgress) && s.RestoreExpiryDate != nil
-}
+func restored(isRestoring, expires bool) bool { return expires && !isRestoring }
 
 // checkEntries holds a page to the listing's rules and returns its last key.
 func checkEntries(entries []Entry, prefix, last string) (string, error) {

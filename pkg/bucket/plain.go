@@ -62,8 +62,11 @@ func isPlainText(text []byte) bool {
 	return utf8.Valid(text) && !bytes.Contains(text, []byte("\uFFFE")) && !bytes.Contains(text, []byte("\uFFFF"))
 }
 
+// entryBytes is about what an object takes in an answer.
+const entryBytes = 250
+
 func (p *plain) page(name []byte) *rawPage {
-	read := &rawPage{entries: make([]Entry, 0, 1000)}
+	read := &rawPage{entries: make([]Entry, 0, len(p.rest)/entryBytes)}
 	p.within(name, func(name []byte) {
 		switch string(name) {
 		case "Contents":
@@ -111,15 +114,13 @@ func (p *plain) entry(name []byte) (e Entry) {
 					p.unread(name)
 				}
 			})
-		case "ChecksumAlgorithm", "ChecksumType":
-			p.text(name)
 		case "Owner":
 			p.within(name, p.unread)
 		default:
 			p.unread(name)
 		}
 	})
-	e.Restored = expires && !isRestoring
+	e.Restored = restored(isRestoring, expires)
 	return e
 }
 
@@ -253,8 +254,8 @@ var names = []string{
 // unread passes over an element that nothing is made of. A name that the SDK
 // knows in other letters, upper for lower or lower for upper, it takes for that one.
 func (p *plain) unread(name []byte) {
-	p.odd = p.odd || slices.ContainsFunc(names, func(known string) bool {
-		return known != string(name) && strings.EqualFold(known, string(name))
-	})
+	if !slices.Contains(names, string(name)) {
+		p.odd = p.odd || slices.ContainsFunc(names, func(known string) bool { return strings.EqualFold(known, string(name)) })
+	}
 	p.text(name)
 }

@@ -142,11 +142,7 @@ func decodedBySDK(t *testing.T, answer []byte) (*rawPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := readBySDK(out)
-	if read.entries == nil {
-		read.entries = []Entry{}
-	}
-	return read, nil
+	return readBySDK(out), nil
 }
 
 // TestPagesCutAndPastedAreReadAsTheSDKReadsThem puts pages together from pieces

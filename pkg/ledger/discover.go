@@ -87,7 +87,6 @@ type Upkeep struct {
 // Call Fence first where an older run may still be about.
 func (l *Ledger) Discover(ctx context.Context, src Lister, sel Selection, cutoff time.Time, take func(Candidate) error) (Discovery, error) {
 	found, err := l.discover(ctx, src, sel, cutoff, discovery{
-		workers: l.limits.listings,
 		take: func(d due) error {
 			d.Again = d.kind == Retried
 			return take(d.Candidate)
@@ -119,14 +118,9 @@ type Verdict struct {
 // that for all others, in key order and while the listing goes on, which is then
 // one page after the other.
 func (l *Ledger) Plan(ctx context.Context, src Lister, sel Selection, cutoff time.Time, toDo, skipped func(Verdict) error) (Discovery, error) {
-	workers := l.limits.listings
-	if skipped != nil {
-		workers = 1
-	}
 	var failed error
 	found, err := l.discover(ctx, src, sel, cutoff, discovery{
-		workers: workers,
-		take:    func(d due) error { return toDo(verdict(d, "", nil)) },
+		take: func(d due) error { return toDo(verdict(d, "", nil)) },
 		leave: func(d due) {
 			if failed == nil {
 				failed = toDo(verdict(d, LeftForLater, nil))
@@ -154,10 +148,11 @@ func verdict(d due, reason Reason, row *record) Verdict {
 
 // discovery is who wants to know what of a discovery.
 type discovery struct {
-	workers int
-	take    func(due) error
-	leave   func(due)           // may be nil
-	skipped func(Verdict) error // may be nil
+	take  func(due) error
+	leave func(due) // may be nil
+	// skipped may be nil. Else it is called in key order, and files are listed one
+	// page after the other.
+	skipped func(Verdict) error
 }
 
 func (l *Ledger) discover(ctx context.Context, src Lister, sel Selection, cutoff time.Time, d discovery) (Discovery, error) {
@@ -175,7 +170,10 @@ func (l *Ledger) discover(ctx context.Context, src Lister, sel Selection, cutoff
 	defer chosen.files.close()
 	s := survey{
 		ledger: l, selector: newSelector(sel), head: head, src: src, cutoff: cutoff,
-		found: chosen.files.add, skipped: d.skipped, workers: d.workers,
+		found: chosen.files.add, skipped: d.skipped, workers: l.limits.listings,
+	}
+	if d.skipped != nil {
+		s.workers = 1
 	}
 	found := Discovery{Skipped: map[Reason]int64{}, After: head.startAfter(sel, cutoff)}
 	spans, err := s.run(ctx, found.After)
