@@ -125,16 +125,10 @@ func loadFile(name string, options ...asl.LoadOption) (*asl.Definition, error) {
 }
 
 func readInput(name string, standard io.Reader) (string, error) {
-	var text []byte
-	var err error
-	switch name {
-	case "":
+	if name == "" {
 		return "{}", nil
-	case "-":
-		text, err = io.ReadAll(standard)
-	default:
-		text, err = os.ReadFile(name)
 	}
+	text, err := readGiven(name, standard)
 	if err != nil {
 		return "", fmt.Errorf("input: %w", err)
 	}

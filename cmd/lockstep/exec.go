@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -166,9 +164,7 @@ func (e execCommand) owner() string {
 	if err != nil {
 		host = "unknown-host"
 	}
-	random := make([]byte, 4)
-	_, _ = rand.Read(random) // it never fails
-	owner := fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(random))
+	owner := fmt.Sprintf("%s:%d:%s", host, os.Getpid(), distinct())
 	if e.Name != "" {
 		owner = e.Name + "@" + owner
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -75,9 +73,7 @@ func (f s3Flags) operate(ctx context.Context, logs io.Writer, config []byte) (*s
 		return nil, err
 	}
 	who := whoami()
-	random := make([]byte, 4)
-	_, _ = rand.Read(random) // it never fails
-	return steps.Operate(config, who, "operator:"+who+":"+hex.EncodeToString(random))
+	return steps.Operate(config, who, "operator:"+who+":"+distinct())
 }
 
 // changeFlags are those of verbs that change the ledger.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,7 +93,7 @@ func (c runCommand) Run(ctx context.Context, to *console) error {
 		return explainAWS(ctx, to.Err, err)
 	}
 	c.awsFlags = c.at(p.Machine)
-	input, _, err := c.input(p, to.In)
+	input, err := c.input(p, to.In)
 	if err != nil {
 		return refuse(to.Err, err)
 	}
@@ -151,9 +149,7 @@ func (c runCommand) s3() s3Flags {
 // so that a request that is sent twice, because a reply was lost, starts one
 // execution.
 func newName() string {
-	random := make([]byte, 4)
-	_, _ = rand.Read(random) // it never fails
-	return "manual-" + time.Now().UTC().Format("2006-01-02T15-04-05Z") + "-" + hex.EncodeToString(random)
+	return "manual-" + time.Now().UTC().Format("2006-01-02T15-04-05Z") + "-" + distinct()
 }
 
 func (c runCommand) start(ctx context.Context, api *sfn.Client, p pipelineOutputs, input json.RawMessage) (runReport, error) {

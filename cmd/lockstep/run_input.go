@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
@@ -20,18 +19,18 @@ type inputFlags struct {
 
 // input is the run configuration that the execution gets. Its errors are about
 // the command line.
-func (f inputFlags) input(p pipelineOutputs, standard io.Reader) (json.RawMessage, step.RunConfig, error) {
+func (f inputFlags) input(p pipelineOutputs, standard io.Reader) (json.RawMessage, error) {
 	deployed, err := p.config()
 	if err != nil {
-		return nil, step.RunConfig{}, err
+		return nil, err
 	}
 	config, err := f.chosen(p.Run, standard)
 	if err != nil {
-		return nil, step.RunConfig{}, err
+		return nil, err
 	}
 	for _, assignment := range f.Set {
 		if config, err = config.assign(assignment); err != nil {
-			return nil, step.RunConfig{}, fmt.Errorf("--set: %w", err)
+			return nil, fmt.Errorf("--set: %w", err)
 		}
 	}
 	switch {
@@ -41,13 +40,13 @@ func (f inputFlags) input(p pipelineOutputs, standard io.Reader) (json.RawMessag
 		config, err = config.with([]string{"trigger"}, quoted("person: "+whoami()))
 	}
 	if err != nil {
-		return nil, step.RunConfig{}, err
+		return nil, err
 	}
 	parsed, err := step.ParseConfig(config.text())
 	if err == nil && !f.Force {
 		err = sameWork(parsed, deployed)
 	}
-	return config.text(), parsed, err
+	return config.text(), err
 }
 
 // chosen is the pipeline's configuration without its trigger, or that of the
@@ -64,12 +63,7 @@ func (f inputFlags) chosen(deployed json.RawMessage, standard io.Reader) (docume
 		}
 		return own, nil
 	}
-	var text []byte
-	if f.Input == "-" {
-		text, err = io.ReadAll(standard)
-	} else {
-		text, err = os.ReadFile(f.Input)
-	}
+	text, err := readGiven(f.Input, standard)
 	if err != nil {
 		return nil, fmt.Errorf("--input: %w", err)
 	}
