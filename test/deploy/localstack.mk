@@ -27,5 +27,5 @@ localstack-run: ## upload samples to what localstack-deploy has deployed, start 
 	@$(LOCALSTACK_AWS) $(LOCALSTACK_OUT)/bin/lockstep run --stack lockstep --wait
 
 $(LOCALSTACK_PYTHON): test/deploy/emulators/requirements-localstack.txt
-	@test/deploy/emulators/install localstack requirements-localstack.txt
+	@test/venv localstack $<
 	@touch $@

@@ -38,7 +38,5 @@ $(SAM_OUT)/manifest.json: $(SAM_SOURCES) | $(NODE_MODULES)
 	@npx cdk synth --quiet --output $(SAM_OUT) --context dist=$(SAM_OUT)/dist >&2
 
 $(SAM_INSTALLED): test/sam/requirements.txt
-	@echo "installing $$(cat $<) into .venv/sam" >&2
-	@rm -rf .venv/sam && python3 -m venv .venv/sam
-	@.venv/sam/bin/pip install --quiet --disable-pip-version-check --requirement $< >&2
+	@test/venv sam $<
 	@touch $@

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import platform
 import signal
@@ -32,33 +33,24 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def moto(built, tmp_path_factory):
-    emulator = Moto(tmp_path_factory.mktemp("functions"))
-    try:
+    with contextlib.closing(Moto(tmp_path_factory.mktemp("functions"))) as emulator:
         # It knows no definition in S3, and a stack made by a change set has no outputs.
         cdk = CDK(built, emulator, tmp_path_factory.mktemp("moto"), method="direct")
         yield Deployed(emulator, cdk, inlineDefinition=True, **WITHOUT_ALARMS, **told(emulator))
-    finally:
-        emulator.close()
 
 
 @pytest.fixture(scope="session")
 def ministack(built, tmp_path_factory):
-    emulator = MiniStack(tmp_path_factory.mktemp("server"))
-    try:
+    with contextlib.closing(MiniStack(tmp_path_factory.mktemp("server"))) as emulator:
         yield Deployed(emulator, CDK(built, emulator, tmp_path_factory.mktemp("ministack")), **WITHOUT_ALARMS, **told(emulator))
-    finally:
-        emulator.close()
 
 
 @pytest.fixture(scope="session")
 def localstack(built, tmp_path_factory):
-    emulator = LocalStack(tmp_path_factory.mktemp("server"))
-    try:
+    with contextlib.closing(LocalStack(tmp_path_factory.mktemp("server"))) as emulator:
         # It tells functions itself where AWS is, as Lambda does.
         functions = {"environment": {"LOCKSTEP_S3_PATH_STYLE": "true"}}
         yield Deployed(emulator, CDK(built, emulator, tmp_path_factory.mktemp("localstack")), functions=functions)
-    finally:
-        emulator.close()
 
 
 # They know no alarms over several metrics.
@@ -78,7 +70,7 @@ class Deployed:
         self.settings = json.loads((ROOT / "cdk.json").read_text())["context"]["lockstep"] | switches
         self.environment = self.settings["functions"]["environment"]
         cdk.bootstrap()
-        self.said = cdk.deploy(self.settings)
+        cdk.deploy(self.settings)
 
     def client(self, service):
         return boto3.client(

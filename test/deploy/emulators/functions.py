@@ -15,9 +15,11 @@ from pathlib import Path
 
 from werkzeug.serving import make_server
 
+from cdk import REGION
+
 ENVIRONMENT = {
     "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
-    "AWS_REGION": "us-east-1",
+    "AWS_REGION": REGION,
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_EC2_METADATA_DISABLED": "true",
