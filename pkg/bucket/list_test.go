@@ -179,6 +179,7 @@ func TestAListingTellsOfRestoredCopies(t *testing.T) {
 			<Contents><Key>a</Key><StorageClass>GLACIER</StorageClass></Contents>
 			<Contents><Key>b</Key><StorageClass>GLACIER</StorageClass><RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress></RestoreStatus></Contents>
 			<Contents><Key>c</Key><StorageClass>GLACIER</StorageClass><RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress><RestoreExpiryDate>2026-12-20T00:00:00.000Z</RestoreExpiryDate></RestoreStatus></Contents>
+			<Contents><Key>d</Key><StorageClass>GLACIER</StorageClass><RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress><RestoreExpiryDate>2026-12-20T00:00:00.000Z</RestoreExpiryDate></RestoreStatus></Contents>
 		</ListBucketResult>`)
 	})
 	for page, err := range b.List(t.Context(), bucket.ListOptions{}) {
