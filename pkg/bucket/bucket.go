@@ -26,7 +26,9 @@ package bucket
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -66,6 +68,49 @@ type Object struct {
 	Size         int64  // bytes in Body: for a part of an object, the part's
 	LastModified time.Time
 	ServerTime   time.Time // the response's Date, whole seconds; never zero
+	// Metadata is what was written with this version; names are in lower case.
+	Metadata map[string]string
+}
+
+// PutOptions are what goes with a body.
+type PutOptions struct {
+	ContentType string
+	// Metadata is kept with the object: names of a-z, 0-9 and "-", values of
+	// printable US-ASCII, 2 KiB in all. It belongs to the version: a write without
+	// metadata leaves none.
+	Metadata  map[string]string
+	Condition Condition
+}
+
+// maxMetadataBytes is S3's limit on all names and values together.
+// Source: S3 User Guide, "Working with object metadata".
+const maxMetadataBytes = 2 << 10
+
+func (o PutOptions) check() error {
+	size := 0
+	for name, value := range o.Metadata {
+		size += len(name) + len(value)
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-') }) {
+			return fmt.Errorf("metadata name %q: only a-z, 0-9 and \"-\" come back as they were", name)
+		}
+		if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return fmt.Errorf("metadata %s is %q: only printable US-ASCII without spaces around it comes back as it was", name, value)
+		}
+	}
+	if size > maxMetadataBytes {
+		return fmt.Errorf("metadata has %d bytes; S3 takes %d", size, maxMetadataBytes)
+	}
+	return o.Condition.forPut()
+}
+
+// Version is one version of an object in a bucket that keeps versions.
+type Version struct {
+	VersionID    string
+	IsLatest     bool
+	DeleteMarker bool // the object was deleted then; there is no content
+	ETag         string
+	Size         int64 // bytes
+	LastModified time.Time
 }
 
 // Written says what a PUT left behind.

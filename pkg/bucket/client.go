@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -86,7 +87,44 @@ func (b *Bucket) get(ctx context.Context, key string, c Condition, byteRange str
 		Size:         aws.ToInt64(out.ContentLength),
 		LastModified: aws.ToTime(out.LastModified),
 		ServerTime:   now,
+		Metadata:     lowerNames(out.Metadata),
 	}, out, nil
+}
+
+// lowerNames is metadata as S3 keeps it; some stores send names in other letters.
+func lowerNames(metadata map[string]string) map[string]string {
+	lower := make(map[string]string, len(metadata))
+	for name, value := range metadata {
+		lower[strings.ToLower(name)] = value
+	}
+	return lower
+}
+
+// Head returns what is known of the object at key without its content: Body is
+// nil. The answer to a HEAD has no document, so that a missing bucket cannot be
+// told from a missing object; both are ErrNotFound.
+func (b *Bucket) Head(ctx context.Context, key string) (*Object, error) {
+	out, err := b.client.HeadObject(ctx, &s3.HeadObjectInput{
+		Bucket:              &b.name,
+		Key:                 &key,
+		ExpectedBucketOwner: optional(b.options.ExpectedOwner),
+		RequestPayer:        b.options.payer(),
+	})
+	if err != nil {
+		failed := callError("head", b.name, key, err)
+		if failed.Status == http.StatusNotFound {
+			failed.kind = ErrNotFound
+		}
+		return nil, failed
+	}
+	now, err := b.serverTime("head", key, out.ResultMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return &Object{
+		Key: key, ETag: aws.ToString(out.ETag), VersionID: aws.ToString(out.VersionId), Size: aws.ToInt64(out.ContentLength),
+		LastModified: aws.ToTime(out.LastModified), ServerTime: now, Metadata: lowerNames(out.Metadata),
+	}, nil
 }
 
 // Put writes body, from where it stands to its end, to key in one request.
@@ -95,14 +133,21 @@ func (b *Bucket) get(ctx context.Context, key string, c Condition, byteRange str
 // gone) then means that the write may have landed. Without c the SDK repeats a
 // request that got no answer or a passing one.
 func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, contentType string, c Condition) (Written, error) {
-	if err := c.forPut(); err != nil {
+	return b.PutWith(ctx, key, body, PutOptions{ContentType: contentType, Condition: c})
+}
+
+// PutWith is Put with metadata.
+func (b *Bucket) PutWith(ctx context.Context, key string, body io.ReadSeeker, o PutOptions) (Written, error) {
+	if err := o.check(); err != nil {
 		return Written{}, callError("put", b.name, key, err)
 	}
+	c := o.Condition
 	out, err := b.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket:               &b.name,
 		Key:                  &key,
 		Body:                 body,
-		ContentType:          optional(contentType),
+		ContentType:          optional(o.ContentType),
+		Metadata:             o.Metadata,
 		IfMatch:              optional(c.IfMatch),
 		IfNoneMatch:          optional(c.IfNoneMatch),
 		ChecksumAlgorithm:    types.ChecksumAlgorithm(b.options.Checksum),

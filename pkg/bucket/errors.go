@@ -33,6 +33,10 @@ var (
 	ErrConflict = errors.New("conflicting concurrent request")
 )
 
+// ErrDeleteMarker: the newest version of the object is a delete marker: somebody
+// deleted it in a bucket that keeps versions. Such an answer is ErrNotFound, too.
+var ErrDeleteMarker = errors.New("object was deleted, and its bucket keeps a delete marker")
+
 // ErrNoServerTime: the call succeeded, but its answer carried no Date header.
 // A proxy that drops the header has to be told to keep it: leases are judged
 // by that clock alone. Like any other error of a PUT it comes after the write.
@@ -66,14 +70,14 @@ var verdicts = []struct {
 // CallError is a failed S3 call: which call, on what, why, and what the
 // server's clock said when it answered.
 type CallError struct {
-	Op         string    // "get", "put", "delete", "list"
+	Op         string    // "get", "head", "put", "delete", "list", "versions"
 	Bucket     string    // bucket name
 	Key        string    // the prefix for a listing
 	Status     int       // HTTP status, 0 when no answer came
 	Code       string    // S3 error code, "" when no answer came
 	ServerTime time.Time // the answer's Date; zero when it had none
 	kind       error     // the sentinel of a verdict, or nil
-	nature     error     // ErrSlowDown or ErrRange, where the answer is of that nature
+	nature     error     // ErrSlowDown, ErrRange or ErrDeleteMarker, where the answer is of that nature
 	err        error
 }
 
@@ -108,10 +112,19 @@ func (e *CallError) hint() string {
 		return "check the bucket's name, and that the endpoint and account are the right ones"
 	case "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
 		return "the bucket is in another region than the client: set AWS_REGION to the bucket's"
+	case "ExpiredToken", "TokenRefreshRequired":
+		return "the credentials' time is over: renew them, then try again"
+	case "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch":
+		return "the server does not know these credentials: check the keys, the profile and the endpoint"
+	case "RequestTimeTooSkewed":
+		return "this machine's clock differs from the server's by more than 15 minutes: set it"
 	case "InvalidObjectState":
 		return "the object is archived: restore it, or exclude its storage class"
 	case "InvalidRange":
 		return "the object is shorter than its reader expects"
+	}
+	if strings.HasPrefix(e.Code, "KMS.") {
+		return "the encryption key cannot be used: see whether it is enabled, and whether the caller may use it"
 	}
 	if e.nature == ErrSlowDown {
 		return "send fewer requests at once; S3 raises its rate for a busy prefix within minutes"
@@ -150,6 +163,32 @@ func Transient(err error) bool {
 		retryables.IsErrorRetryable(call.err) == aws.TrueTernary
 }
 
+// OutOfService reports whether a call failed for reasons that have nothing to do
+// with the object: the bucket, the credentials, the clock, or an encryption key.
+// Any other call would fail the same way. AccessDenied is not among them: it may
+// be about one object.
+//
+// Source: S3 API reference, "Error responses"; KMS API reference, "Common errors".
+func OutOfService(err error) bool {
+	var call *CallError
+	if !errors.As(err, &call) {
+		return false
+	}
+	if strings.HasPrefix(call.Code, "KMS.") {
+		return true
+	}
+	if call.Status == 0 && !Transient(err) { // it never left: no credentials, no such host
+		return !errors.Is(err, context.Canceled)
+	}
+	return slices.Contains(outOfService, call.Code)
+}
+
+var outOfService = []string{
+	"NoSuchBucket", "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException",
+	"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity",
+	"RequestTimeTooSkewed", "RequestExpired", "AccountProblem", "AllAccessDisabled", "NotSignedUp",
+}
+
 var retryables = retry.IsErrorRetryables(retry.DefaultRetryables)
 
 // callError gives an error of the SDK its place and its meaning.
@@ -161,13 +200,18 @@ func callError(op, bucket, key string, err error) *CallError {
 		if date, parseErr := http.ParseTime(response.Response.Header.Get("Date")); parseErr == nil {
 			e.ServerTime = date
 		}
+		if e.Status == http.StatusNotFound && response.Response.Header.Get("X-Amz-Delete-Marker") == "true" {
+			e.nature = ErrDeleteMarker
+		}
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		e.Code = api.ErrorCode()
 	}
 	e.kind = kindOf(e.Status, e.Code)
-	e.nature = natureOf(e.Status, err)
+	if e.nature == nil {
+		e.nature = natureOf(e.Status, err)
+	}
 	// The document of a 404 echoes the key. XML cannot carry control characters,
 	// so for a key that has some it cannot be read, and gives no code.
 	if e.Status == http.StatusNotFound && e.Code == "" && op != "list" && strings.ContainsFunc(key, beyondXML) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,7 +29,11 @@ type Memory struct {
 
 	mu      sync.Mutex
 	objects map[string]memoryObject
-	sorted  []string // the keys of objects in order; nil after one came or went
+	keeps   bool                       // versions
+	refuses bool                       // a create over a delete marker
+	past    map[string][]memoryVersion // the oldest first; only where versions are kept
+	written int                        // versions so far
+	sorted  []string                   // the keys of objects in order; nil after one came or went
 	before  func(op, key string) error
 	after   func(op, key string) error
 }
@@ -38,6 +43,130 @@ type memoryObject struct {
 	etag     string
 	class    string
 	modified time.Time
+	metadata map[string]string
+	version  string // "" where no versions are kept
+}
+
+// memoryVersion is an object as it was, or a delete marker.
+type memoryVersion struct {
+	memoryObject
+	marker bool
+}
+
+// KeepVersions makes the bucket keep versions from now on: a delete leaves a
+// delete marker. refuseCreate makes a PUT with If-None-Match: * answer 412 where
+// such a marker is the newest version, as some stores do; S3 takes the object for
+// absent.
+// Source: S3 User Guide, "How to prevent object overwrites with conditional writes".
+func (m *Memory) KeepVersions(refuseCreate bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keeps, m.refuses, m.past = true, refuseCreate, map[string][]memoryVersion{}
+	for key, o := range m.objects {
+		m.keep(key, &o, false)
+		m.objects[key] = o
+	}
+}
+
+// keep adds a version. The caller holds mu.
+func (m *Memory) keep(key string, o *memoryObject, marker bool) {
+	if !m.keeps {
+		return
+	}
+	m.written++
+	o.version = fmt.Sprintf("v%08d", m.written)
+	m.past[key] = append(m.past[key], memoryVersion{*o, marker})
+}
+
+// isMarked reports a delete marker as the newest version. The caller holds mu.
+func (m *Memory) isMarked(key string) bool {
+	past := m.past[key]
+	return len(past) > 0 && past[len(past)-1].marker
+}
+
+// Versions is Bucket.Versions.
+func (m *Memory) Versions(ctx context.Context, key string) ([]Version, error) {
+	var found []Version
+	err := m.call(ctx, "versions", key, func(time.Time) error {
+		past := m.past[key]
+		for i, v := range slices.Backward(past) {
+			found = append(found, Version{
+				VersionID: v.version, IsLatest: i == len(past)-1, DeleteMarker: v.marker, ETag: v.etag, Size: int64(len(v.body)), LastModified: v.modified,
+			})
+		}
+		if o, ok := m.objects[key]; ok && !m.keeps {
+			found = append(found, Version{VersionID: "null", IsLatest: true, ETag: o.etag, Size: int64(len(o.body)), LastModified: o.modified})
+		}
+		return nil
+	})
+	return found, err
+}
+
+// GetVersion is Bucket.GetVersion.
+func (m *Memory) GetVersion(ctx context.Context, key, versionID string) (found *Object, err error) {
+	err = m.call(ctx, "get", key, func(now time.Time) error {
+		at := slices.IndexFunc(m.past[key], func(v memoryVersion) bool { return v.version == versionID })
+		if at < 0 {
+			return m.answer("get", key, http.StatusNotFound, "NoSuchVersion", now)
+		}
+		if m.past[key][at].marker {
+			return m.answer("get", key, http.StatusMethodNotAllowed, "MethodNotAllowed", now)
+		}
+		found = m.past[key][at].object(key, now)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// DeleteVersion is Bucket.DeleteVersion.
+func (m *Memory) DeleteVersion(ctx context.Context, key, versionID string) error {
+	return m.call(ctx, "delete", key, func(time.Time) error {
+		m.past[key] = slices.DeleteFunc(m.past[key], func(v memoryVersion) bool { return v.version == versionID })
+		m.sorted = nil
+		if past := m.past[key]; len(past) > 0 && !past[len(past)-1].marker {
+			m.objects[key] = past[len(past)-1].memoryObject
+		} else if m.keeps {
+			delete(m.objects, key)
+		}
+		return nil
+	})
+}
+
+// object is a stored object, open for reading.
+func (o memoryObject) object(key string, now time.Time) *Object {
+	return &Object{
+		Body: io.NopCloser(bytes.NewReader(o.body)), Key: key, ETag: o.etag, VersionID: o.version,
+		Size: int64(len(o.body)), LastModified: o.modified, ServerTime: now, Metadata: maps.Clone(o.metadata),
+	}
+}
+
+// Head is Bucket.Head.
+func (m *Memory) Head(ctx context.Context, key string) (found *Object, err error) {
+	err = m.call(ctx, "head", key, func(now time.Time) error {
+		o, ok := m.objects[key]
+		if !ok {
+			return m.missing("head", key, now)
+		}
+		found = o.object(key, now)
+		found.Body = nil
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// missing is the answer about an object that is not there. The caller holds mu.
+func (m *Memory) missing(op, key string, now time.Time) error {
+	err := m.refuse(op, key, ErrNotFound, now)
+	if call := (*CallError)(nil); m.isMarked(key) && errors.As(err, &call) {
+		call.nature = ErrDeleteMarker
+	}
+	return err
 }
 
 // NewMemory returns an empty bucket. Its clock is now, or time.Now where now
@@ -49,7 +178,7 @@ func NewMemory(name string, now func() time.Time) *Memory {
 	return &Memory{name: name, objects: map[string]memoryObject{}, now: now}
 }
 
-// Fault installs hooks that may fail a call ("get", "put", "delete", "list";
+// Fault installs hooks that may fail a call ("get", "head", "put", "delete", "list", "versions";
 // for a listing key is the prefix): before runs ahead of the call and its
 // error stands in for it, after runs once the call took effect, so that its
 // error stands for a lost reply. Either may be nil. A hook's ErrConflict,
@@ -109,7 +238,7 @@ func (m *Memory) get(ctx context.Context, key string, c Condition, offset, lengt
 		o, ok := m.objects[key]
 		switch {
 		case !ok:
-			return m.refuse("get", key, ErrNotFound, now)
+			return m.missing("get", key, now)
 		case c.IfMatch != "" && !matches(c.IfMatch, o.etag):
 			return m.refuse("get", key, ErrPrecondition, now)
 		case c.IfNoneMatch != "" && matches(c.IfNoneMatch, o.etag):
@@ -128,10 +257,8 @@ func (m *Memory) get(ctx context.Context, key string, c Condition, offset, lengt
 			}
 			part = o.body[offset : offset+length]
 		}
-		found = &Object{
-			Body: io.NopCloser(bytes.NewReader(part)), Key: key, ETag: o.etag,
-			Size: int64(len(part)), LastModified: o.modified, ServerTime: now,
-		}
+		o.body = part
+		found = o.object(key, now)
 		return nil
 	})
 	if err != nil {
@@ -144,15 +271,20 @@ func (m *Memory) get(ctx context.Context, key string, c Condition, offset, lengt
 func matches(condition, etag string) bool { return condition == "*" || condition == etag }
 
 // Put is Bucket.Put. The ETag is the body's MD5, as S3's is for a plain PUT.
-func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, _ string, c Condition) (Written, error) {
-	if err := c.forPut(); err != nil {
+func (m *Memory) Put(ctx context.Context, key string, body io.ReadSeeker, contentType string, c Condition) (Written, error) {
+	return m.PutWith(ctx, key, body, PutOptions{ContentType: contentType, Condition: c})
+}
+
+// PutWith is Bucket.PutWith.
+func (m *Memory) PutWith(ctx context.Context, key string, body io.ReadSeeker, options PutOptions) (Written, error) {
+	if err := options.check(); err != nil {
 		return Written{}, callError("put", m.name, key, err)
 	}
 	content, err := io.ReadAll(body)
 	if err != nil {
 		return Written{}, callError("put", m.name, key, err)
 	}
-	return m.put(ctx, key, content, fmt.Sprintf(`"%x"`, md5.Sum(content)), c)
+	return m.put(ctx, key, memoryObject{body: content, etag: fmt.Sprintf(`"%x"`, md5.Sum(content)), metadata: maps.Clone(options.Metadata)}, options.Condition)
 }
 
 // Upload is Bucket.Upload. It is a "put" to the hooks, once all of body is
@@ -170,7 +302,7 @@ func (m *Memory) Upload(ctx context.Context, key string, body io.Reader, _ strin
 	case err != nil:
 		return Written{}, bodyError(m.name, key, err)
 	}
-	return m.put(ctx, key, content, uploadETag(content), Condition{})
+	return m.put(ctx, key, memoryObject{body: content, etag: uploadETag(content)}, Condition{})
 }
 
 type readerFunc func(p []byte) (int, error)
@@ -193,24 +325,26 @@ func uploadETag(content []byte) string {
 	return fmt.Sprintf(`"%x-%d"`, whole.Sum(nil), parts)
 }
 
-// put stores content, which nobody else has.
-func (m *Memory) put(ctx context.Context, key string, content []byte, etag string, c Condition) (Written, error) {
+// put stores an object, whose body nobody else has.
+func (m *Memory) put(ctx context.Context, key string, next memoryObject, c Condition) (Written, error) {
 	var written Written
 	err := m.call(ctx, "put", key, func(now time.Time) error {
 		o, exists := m.objects[key]
 		switch {
-		case c.IfNoneMatch == "*" && exists:
+		case c.IfNoneMatch == "*" && (exists || m.refuses && m.isMarked(key)):
 			return m.refuse("put", key, ErrPrecondition, now)
 		case c.IfMatch != "" && !exists:
 			return m.refuse("put", key, ErrNotFound, now)
 		case c.IfMatch != "" && c.IfMatch != o.etag:
 			return m.refuse("put", key, ErrPrecondition, now)
 		}
-		m.objects[key] = memoryObject{body: content, etag: etag, modified: now}
+		next.modified = now
+		m.keep(key, &next, false)
+		m.objects[key] = next
 		if !exists {
 			m.sorted = nil
 		}
-		written = Written{ETag: etag, ServerTime: now}
+		written = Written{ETag: next.etag, VersionID: next.version, ServerTime: now}
 		return nil
 	})
 	if err != nil {
@@ -221,9 +355,10 @@ func (m *Memory) put(ctx context.Context, key string, content []byte, etag strin
 
 // Delete is Bucket.Delete.
 func (m *Memory) Delete(ctx context.Context, key string) error {
-	return m.call(ctx, "delete", key, func(time.Time) error {
-		if _, exists := m.objects[key]; exists {
+	return m.call(ctx, "delete", key, func(now time.Time) error {
+		if _, exists := m.objects[key]; exists || m.keeps {
 			delete(m.objects, key)
+			m.keep(key, &memoryObject{modified: now}, true)
 			m.sorted = nil
 		}
 		return nil

@@ -12,7 +12,7 @@ import (
 // of the same or a higher priority are queued for the room there is, the lock
 // counts as held. An owner that holds the lock gets its grant again.
 //
-// Errors: *HeldError, *CorruptError, ErrRefused, ctx.
+// Errors: *HeldError, *EndedError, *CorruptError, *NewerError, ErrRefused, ctx.
 func (l *Lock) TryAcquire(ctx context.Context, owner string) (Grant, error) {
 	t, err := l.newTurn(ctx, owner, false)
 	if err != nil {
@@ -25,7 +25,7 @@ func (l *Lock) TryAcquire(ctx context.Context, owner string) (Grant, error) {
 	}
 	if t.said.decision != Held {
 		l.log.Info("lock not had", "owner", owner, "queued", len(t.said.after.Waiters))
-		return Grant{}, l.fail("try", &HeldError{Holders: t.holders(), Waiters: t.waiters(), Now: t.view.now})
+		return Grant{}, l.fail("try", &HeldError{Holders: t.holders(), Waiters: t.waiters(), Hold: t.said.after.Hold, Now: t.view.now})
 	}
 	return g, nil
 }
@@ -36,7 +36,7 @@ func (l *Lock) TryAcquire(ctx context.Context, owner string) (Grant, error) {
 // costs no write unless the place's mark is getting old. It is safe to repeat:
 // an owner that holds the lock gets its grant again.
 //
-// Errors: *CorruptError, ErrRefused, ctx.
+// Errors: *EndedError, *CorruptError, *NewerError, ErrRefused, ctx.
 func (l *Lock) Ask(ctx context.Context, owner string) (Answer, error) {
 	t, err := l.newTurn(ctx, owner, true)
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *Lock) Ask(ctx context.Context, owner string) (Answer, error) {
 	}
 	a := Answer{
 		Decision: t.said.decision, Grant: g, Holders: t.holders(), Waiters: len(t.said.after.Waiters),
-		Position: t.said.position, Now: t.view.now, Fresh: t.said.fresh, TookFrom: shown(t.said.ended, t.view.now),
+		Position: t.said.position, Hold: t.said.after.Hold, Now: t.view.now, Fresh: t.said.fresh, TookFrom: shown(t.said.ended, t.view.now),
 	}
 	if !t.said.arrived.IsZero() {
 		a.Waiting = max(0, t.view.now.Sub(t.said.arrived))
@@ -79,7 +79,7 @@ func (l *Lock) newTurn(ctx context.Context, owner string, queue bool) (*turn, er
 	}
 	return &turn{lock: l, asks: asking{
 		owner: owner, priority: l.cfg.Priority, limit: l.cfg.Limit, maxWaiters: l.cfg.MaxWaiters,
-		ttl: toMillis(l.cfg.TTL), grace: toMillis(l.cfg.Grace), poll: toMillis(l.cfg.Poll), queue: queue,
+		ttl: toMillis(l.cfg.TTL), grace: toMillis(l.cfg.Grace), poll: toMillis(l.cfg.Poll), once: l.cfg.Once, queue: queue,
 	}}, nil
 }
 
@@ -104,6 +104,9 @@ func (t *turn) take(ctx context.Context, fromMemory bool) (Grant, error) {
 			return Grant{}, err
 		}
 		t.said, t.view, t.maybe = said, v, nil
+		if m := said.mark; said.decision == ended {
+			return Grant{}, &EndedError{Owner: m.Owner, At: m.At, Kind: m.Kind, By: m.By, Reason: m.Reason}
+		}
 		if t.said.decision != Held {
 			if t.said.fresh && t.said.decision == Wait {
 				l.log.Info("queued for the lock", "owner", t.asks.owner, "position", t.said.position)
@@ -172,7 +175,7 @@ func (t *turn) abandon(ctx context.Context) {
 //
 // Errors: *TimeoutError when ctx's deadline passed (it wraps
 // context.DeadlineExceeded), the cause of ctx when it was cancelled,
-// *SupersededError, *CorruptError, ErrRefused.
+// *SupersededError, *EndedError, *CorruptError, *NewerError, ErrRefused.
 func (l *Lock) Acquire(ctx context.Context, owner string) (Grant, error) {
 	t, err := l.newTurn(ctx, owner, true)
 	if err != nil {

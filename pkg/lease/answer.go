@@ -15,6 +15,8 @@ type Holder struct {
 	Expires  time.Time `json:"expires"` // when others may take over
 	// Expired: the time is over, and nobody has taken over yet.
 	Expired bool `json:"expired,omitempty"`
+	// Stopped: its owner has ended; it is not renewed, and ends by itself.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // Waiter is one place in the queue.
@@ -39,6 +41,7 @@ type Answer struct {
 	TookFrom []Holder
 	Holders  []Holder // who has the lock, the asker included
 	Waiters  int      // how many queue
+	Hold     *Hold    // nobody gets the lock for now; nil as a rule
 	Position int      // when Wait: 1 is next
 	// Waiting is how long the asker has been queued, by the server's clock; with a
 	// fresh grant, how long it was.
@@ -111,7 +114,7 @@ func shown(all []holder, now time.Time) []Holder {
 	for _, h := range all {
 		holders = append(holders, Holder{
 			Owner: h.Owner, Token: h.Token, Acquired: h.Acquired, Renewed: h.Renewed,
-			Expires: h.expires(), Expired: h.expired(now),
+			Expires: h.expires(), Expired: h.expired(now), Stopped: h.Stopped,
 		})
 	}
 	return holders

@@ -36,6 +36,12 @@ type Config struct {
 	MaxWaiters int
 	// Priority is this asker's place in the queue: higher goes first.
 	Priority int
+	// Once says that each owner lives once: whatever ends it (a release, Stop, a
+	// break, leaving the queue, being superseded) leaves a mark, and an owner with a
+	// mark is refused with *EndedError. A call that outlives its owner then takes
+	// nothing. Give each life a name of its own, such as an execution's id. The end
+	// of a lease by time leaves no mark: the owner may queue again.
+	Once bool
 	// Poll is how often a waiter asks. For Ask it is the caller's own promise:
 	// a waiter not seen for 3 × (Poll + 10 s) loses its place. Zero is 1 s, the
 	// most is 10 min.

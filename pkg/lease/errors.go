@@ -14,19 +14,26 @@ var (
 	ErrLost = errors.New("the lease is lost")
 	// ErrNotHeld: there is no such holder to break.
 	ErrNotHeld = errors.New("nobody holds the lock under this name and token")
+	// ErrEnded: the owner lives once, and its life is over. The error is an
+	// *EndedError.
+	ErrEnded = errors.New("the owner's life at this lock is over")
 	// errNoAnswer: the register did not answer for as long as the call was
 	// ready to wait.
-	errNoAnswer = errors.New("the register does not answer")
+	errNoAnswer = errors.New("the server does not answer")
 )
 
 // HeldError says that the lock cannot be had now, and who is in the way.
 type HeldError struct {
 	Holders []Holder
 	Waiters []Waiter // those queued; with room left they are what is in the way
+	Hold    *Hold    // nobody gets the lock for now; nil as a rule
 	Now     time.Time
 }
 
 func (e *HeldError) Error() string {
+	if e.Hold != nil {
+		return fmt.Sprintf("held back from everybody since %s by %s: %s", clockTime(e.Hold.Since), e.Hold.By, e.Hold.Reason)
+	}
 	return inTheWay(e.Holders, len(e.Waiters)) +
 		"; wait for it, or break the lock if its owner is known to be dead"
 }
@@ -67,6 +74,52 @@ func (e *TimeoutError) Error() string {
 
 func (e *TimeoutError) Unwrap() error { return e.Err }
 
+// EndedError says how the life of an owner ended that asks for the lock again.
+type EndedError struct {
+	Owner      string
+	At         time.Time // the server's clock
+	Kind       EventKind
+	By, Reason string
+}
+
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("%v: %q was %s", ErrEnded, e.Owner, how(e.Kind, e.At, e.By, e.Reason))
+}
+
+func (e *EndedError) Unwrap() error { return ErrEnded }
+
+// how says what happened, when, by whom and why.
+func how(kind EventKind, at time.Time, by, reason string) string {
+	text := fmt.Sprintf("%s at %s", kind, clockTime(at))
+	if by != "" {
+		text += " by " + by
+	}
+	if reason != "" {
+		text += fmt.Sprintf(" (%s)", reason)
+	}
+	return text
+}
+
+// NewerError says that a newer program wrote the document. It counts as held, and
+// this program leaves it as it is.
+type NewerError struct {
+	Schema int // of the document
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("a newer lockstep wrote the lock (schema %d, this program knows %d): update lockstep", e.Schema, schemaVersion)
+}
+
+// DeletedError says that the lock's object was deleted in a bucket that keeps
+// versions, and that this store creates none over a delete marker.
+type DeletedError struct{ Err error }
+
+func (e *DeletedError) Error() string {
+	return "the lock's object was deleted, and the store refuses to create one over its delete marker; make sure that nobody works under the lock, then remove the marker and write a new lock with `lockstep lock break --recreate`"
+}
+
+func (e *DeletedError) Unwrap() error { return e.Err }
+
 // CorruptError says that the document cannot be read. It counts as held.
 type CorruptError struct {
 	Version string // of the register
@@ -88,8 +141,12 @@ func inTheWay(holders []Holder, waiters int) string {
 		} else {
 			b.WriteString("held by ")
 		}
-		fmt.Fprintf(&b, "%q (token %d) since %s until %s unless renewed",
-			h.Owner, h.Token, clockTime(h.Acquired), clockTime(h.Expires))
+		unless := " unless renewed"
+		if h.Stopped {
+			unless = ", not renewed any more"
+		}
+		fmt.Fprintf(&b, "%q (token %d) since %s until %s%s",
+			h.Owner, h.Token, clockTime(h.Acquired), clockTime(h.Expires), unless)
 	}
 	switch {
 	case len(holders) == 0 && waiters == 0:
@@ -116,14 +173,10 @@ func (d document) fate(owner string, token int64) string {
 		if e.Owner != owner || e.Token != token || e.Kind == Granted {
 			continue
 		}
-		what := fmt.Sprintf("%s at %s", e.Kind, clockTime(e.At))
-		if e.By != "" {
-			what += fmt.Sprintf(" by %s", e.By)
-		}
-		if e.Reason != "" {
-			what += fmt.Sprintf(" (%s)", e.Reason)
-		}
-		return what
+		return how(e.Kind, e.At, e.By, e.Reason)
+	}
+	if m, over := d.mark(owner); over {
+		return how(m.Kind, m.At, m.By, m.Reason)
 	}
 	if h, i := d.held(owner, token); i >= 0 {
 		return "expired at " + clockTime(h.expires())

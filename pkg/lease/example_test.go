@@ -17,12 +17,12 @@ func ExampleLock_Do() {
 	}
 	err = lock.Do(context.Background(), "run-2026-03-01", func(ctx context.Context, g lease.Grant) error {
 		// Hand g.Token to whatever is written, and stop when ctx ends.
-		fmt.Println("working under token", g.Token)
+		fmt.Println("working as", g.Owner)
 		return ctx.Err()
 	})
 	fmt.Println("done:", err)
 	// Output:
-	// working under token 1
+	// working as run-2026-03-01
 	// done: <nil>
 }
 
@@ -35,7 +35,7 @@ func ExampleLock_TryAcquire() {
 	_, err := second.TryAcquire(context.Background(), "run-2")
 	var held *lease.HeldError
 	if errors.As(err, &held) {
-		fmt.Println("busy:", held.Holders[0].Owner, "token", held.Holders[0].Token)
+		fmt.Println("busy:", held.Holders[0].Owner)
 	}
-	// Output: busy: run-1 token 1
+	// Output: busy: run-1
 }

@@ -51,34 +51,132 @@ func TestADelayedReleaseRequestLeavesTheNewHolderAlone(t *testing.T) {
 	})
 }
 
-// Case 18, the library's part: the status change frees the lock of a run that
-// stopped, and a late message does not free one that was started again.
-func TestAStoppedRunIsFreedAndARedrivenOneIsSpared(t *testing.T) {
+// Case 18, the library's part: an owner that was stopped gets nothing any more,
+// and what it holds ends by itself; another life of it is another owner.
+func TestAStoppedOwnerGetsNothingAndItsLeaseEndsByItself(t *testing.T) {
 	inWorld(t, func(w *world) {
 		cleaner := w.lock(lease.Config{})
-		l := w.lock(lease.Config{TTL: time.Hour})
-		w.try(l, "P1")
+		l := w.lock(lease.Config{TTL: time.Minute, Grace: 10 * time.Second, Once: true})
+		g := w.try(l, "P1")
 		w.ask(l, "P2", lease.Wait)
 		time.Sleep(30 * time.Second)
-		stopped := time.Now()
-		r, err := cleaner.ReleaseStopped(w.Context(), "P1", stopped, "aborted")
-		if err != nil || !r.Held || r.Token != 1 || r.Waiters != 1 {
-			w.Fatalf("%+v, %v", r, err)
+		for range 2 { // the message may come twice
+			r, err := cleaner.Stop(w.Context(), "P1", "aborted")
+			if err != nil || r.Held || r.Token != g.Token || !r.Ends.Equal(g.Expires) || r.Waiters != 1 {
+				w.Fatalf("%+v, %v", r, err)
+			}
 		}
-		r, err = cleaner.ReleaseStopped(w.Context(), "P2", stopped, "aborted")
-		if err != nil || !r.Withdrawn {
-			w.Fatalf("%+v, %v", r, err)
+		if _, err := l.Renew(w.Context(), g); !errors.Is(err, lease.ErrLost) {
+			w.Errorf("a stopped owner renews: %v", err)
 		}
-		time.Sleep(5 * time.Second)
-		w.try(l, "P1")
-		r, err = cleaner.ReleaseStopped(w.Context(), "P1", stopped, "aborted")
-		if err != nil || r.Held {
-			w.Errorf("late message: %+v, %v", r, err)
+		if _, err := l.Resume(w.Context(), "P1", g.Token); !errors.Is(err, lease.ErrLost) {
+			w.Errorf("a stopped owner resumes: %v", err)
 		}
-		w.holder("P1")
-		if _, err := cleaner.ReleaseStopped(w.Context(), "P1", time.Time{}, "aborted"); err == nil {
-			w.Error("a message without a time frees")
+		w.ask(l, "P2", lease.Wait)
+		var over *lease.EndedError
+		if _, err := l.Ask(w.Context(), "P1"); !errors.As(err, &over) || over.Kind != lease.Stopped || over.Reason != "aborted" {
+			w.Errorf("a stopped owner asks: %v", err)
 		}
+		w.ask(l, "P1#1", lease.Wait)
+		r, err := cleaner.Stop(w.Context(), "P1#1", "aborted again")
+		if err != nil || !r.Withdrawn || !r.Ends.IsZero() {
+			w.Errorf("a waiter is stopped: %+v, %v", r, err)
+		}
+		time.Sleep(time.Until(g.Expires) + time.Second)
+		w.ask(l, "P2", lease.Held)
+		if _, err := l.Ask(w.Context(), "P1#1"); !errors.Is(err, lease.ErrEnded) {
+			w.Errorf("a stopped waiter asks: %v", err)
+		}
+	})
+}
+
+// Whatever ends a life leaves a mark, in the same write.
+func TestALifeThatEndedNeverAcquiresAgain(t *testing.T) {
+	for name, end := range map[string]func(w *world, l *lease.Lock){
+		"released": func(w *world, l *lease.Lock) { w.release(l, w.try(l, "P1")) },
+		"released without holding": func(w *world, l *lease.Lock) {
+			_, err := l.Release(w.Context(), "P1", 0, "failed before it got the lock")
+			w.ok(err)
+		},
+		"broken": func(w *world, l *lease.Lock) {
+			g := w.try(l, "P1")
+			w.ok(w.lock(lease.Config{}).Break(w.Context(), lease.BreakRequest{Token: g.Token, By: "ana", Reason: "dead"}))
+		},
+		"withdrawn": func(w *world, l *lease.Lock) {
+			g := w.try(l, "P0")
+			w.ask(l, "P1", lease.Wait)
+			w.ok(l.Withdraw(w.Context(), "P1"))
+			w.release(l, g)
+		},
+		"superseded": func(w *world, l *lease.Lock) {
+			g := w.try(l, "P0")
+			w.ask(l, "P2", lease.Wait)
+			w.ask(l, "P1", lease.Superseded)
+			w.release(l, g)
+			w.ok(l.Withdraw(w.Context(), "P2"))
+		},
+		"stopped": func(w *world, l *lease.Lock) {
+			_, err := w.lock(lease.Config{}).Stop(w.Context(), "P1", "aborted")
+			w.ok(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				l := w.lock(lease.Config{Once: true, MaxWaiters: 1})
+				end(w, l)
+				for _, minutes := range []int{0, 1, 18} {
+					time.Sleep(time.Duration(minutes) * time.Minute)
+					if _, err := l.Ask(w.Context(), "P1"); !errors.Is(err, lease.ErrEnded) {
+						w.Errorf("after %d minutes: %v", minutes, err)
+					}
+					if _, err := l.TryAcquire(w.Context(), "P1"); !errors.Is(err, lease.ErrEnded) {
+						w.Errorf("after %d minutes: %v", minutes, err)
+					}
+				}
+				if status := w.status(); len(status.Ended) == 0 || status.Ended[len(status.Ended)-1].Owner != "P1" && status.Ended[0].Owner != "P1" {
+					w.Errorf("status %+v", status.Ended)
+				}
+				time.Sleep(5 * time.Minute) // no call lives as long
+				w.release(l, w.try(l, "P3"))
+				if status := w.status(); len(status.Ended) != 1 {
+					w.Errorf("old marks stay: %+v", status.Ended)
+				}
+			})
+		})
+	}
+}
+
+func TestAnOwnerOfALibraryUserMayComeBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		l := w.lock(lease.Config{})
+		for range 3 {
+			w.release(l, w.try(l, "nightly"))
+		}
+		if status := w.status(); len(status.Ended) != 0 {
+			w.Errorf("%+v", status.Ended)
+		}
+	})
+}
+
+func TestNobodyGetsALockThatIsHeldBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		l := w.lock(lease.Config{})
+		g := w.try(l, "P1")
+		w.ok(l.SetHold(w.Context(), "ana", "the bucket moves"))
+		if _, err := l.Renew(w.Context(), g); err != nil {
+			w.Errorf("the holder does not go on: %v", err)
+		}
+		w.release(l, g)
+		if a := w.ask(l, "P2", lease.Wait); a.Hold == nil || a.Hold.By != "ana" {
+			w.Errorf("%+v", a)
+		}
+		_, err := l.TryAcquire(w.Context(), "P3")
+		w.says(err, "held back", "ana", "the bucket moves")
+		if status := w.status(); status.Hold == nil || status.Hold.Reason != "the bucket moves" {
+			w.Errorf("%+v", status)
+		}
+		w.ok(l.ClearHold(w.Context(), "ana"))
+		w.ask(l, "P2", lease.Held)
 	})
 }
 
@@ -103,7 +201,7 @@ func TestAnOperatorFindsAndBreaksAHolderByName(t *testing.T) {
 		}
 		err = operator.Break(w.Context(), lease.BreakRequest{Holder: "arn:other", By: "ana", Reason: "dead"})
 		w.is(err, lease.ErrNotHeld)
-		w.says(err, `"arn:aborted" (token 1)`)
+		w.says(err, `"arn:aborted" (token 946684800001)`)
 		w.holder("arn:aborted")
 		if err := operator.Break(w.Context(), lease.BreakRequest{Holder: s.Holders[0].Owner, By: "ana", Reason: "dead"}); err != nil {
 			w.Fatal(err)
@@ -122,7 +220,7 @@ func TestABreakThatLandedIsRecognised(t *testing.T) {
 		w.try(w.lock(lease.Config{TTL: time.Hour}), "P1")
 		operator, line := w.client(lease.Config{})
 		line.OnSwap(leasetest.LostReply)
-		if err := operator.Break(w.Context(), lease.BreakRequest{Token: 1, By: "ana", Reason: "dead"}); err != nil {
+		if err := operator.Break(w.Context(), lease.BreakRequest{Token: firstToken, By: "ana", Reason: "dead"}); err != nil {
 			w.Error(err)
 		}
 	})
@@ -355,7 +453,7 @@ func TestOwnersAreChecked(t *testing.T) {
 			"ask":      second(l.Ask(t.Context(), "a\nb")),
 			"acquire":  second(l.Acquire(t.Context(), "\xff")),
 			"release":  second(l.Release(t.Context(), "", 1, "")),
-			"stopped":  second(l.ReleaseStopped(t.Context(), "", time.Now(), "")),
+			"stopped":  second(l.Stop(t.Context(), "", "")),
 			"withdraw": l.Withdraw(t.Context(), ""),
 			"resume":   second(l.Resume(t.Context(), "", 1)),
 			"renew":    second(l.Renew(t.Context(), lease.Grant{Owner: "P1"})),

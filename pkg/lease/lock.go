@@ -50,6 +50,8 @@ func New(reg Register, cfg Config) (*Lock, error) {
 type view struct {
 	doc     document
 	bad     *CorruptError // the document cannot be read; raw is what is there
+	newer   *NewerError   // a newer program wrote it
+	deleted bool          // absent, behind a delete marker
 	raw     []byte
 	version string
 	sample
@@ -84,7 +86,7 @@ func (l *Lock) recall() (view, bool) {
 	l.mu.Lock()
 	v := l.known
 	l.mu.Unlock()
-	if v.version == "" || v.bad != nil {
+	if v.version == "" || v.bad != nil || v.newer != nil {
 		return view{}, false
 	}
 	v.now = utc(v.now.Add(max(0, l.cfg.Clock.Read().Mono-v.came.Mono)))
@@ -104,10 +106,14 @@ func (l *Lock) view(r Reading, known view, sent Instant) (view, error) {
 	}
 	v := view{version: r.Version, sample: read}
 	if r.Version == "" {
-		v.doc = newDocument(l.cfg.Limit, l.highest())
+		v.deleted = r.Deleted
+		v.doc = newDocument(l.cfg.Limit, firstFloor(l.highest(), v.now))
 		return v, nil
 	}
 	doc, err := decode(r.Value)
+	if errors.As(err, &v.newer) {
+		return v, nil
+	}
 	if err != nil {
 		v.raw = r.Value
 		v.bad = &CorruptError{Version: r.Version, Size: len(r.Value), Problem: err.Error()}

@@ -34,6 +34,9 @@ func (m *model) checkLanding(s *state, g ghost) broken {
 		if h.token <= s.ever {
 			return broken(fmt.Sprintf("rule 2: token %d is granted after %d", h.token, s.ever))
 		}
+		if old.ended[h.owner] {
+			return broken(fmt.Sprintf("rule 3: client %d is granted token %d after its life has ended", h.owner, h.token))
+		}
 		if prior, ok := old.holderOf(h.owner); ok && prior.renewed <= modelTTL+modelGrace {
 			return broken(fmt.Sprintf("rule 3: client %d holds token %d and is granted %d", h.owner, prior.token, h.token))
 		}
@@ -42,10 +45,13 @@ func (m *model) checkLanding(s *state, g ghost) broken {
 		return broken(fmt.Sprintf("rule 2: the last token is %d after %d", next.last, max(s.ever, newest(old, next))))
 	}
 	for _, h := range old.holders[:old.nh] {
+		if now, _ := next.holderOf(h.owner); h.stopped && now.token == h.token && (!now.stopped || now.renewed < h.renewed) {
+			return broken(fmt.Sprintf("rule 3: client %d renews token %d after it was stopped", h.owner, h.token))
+		}
 		if had(next, h.owner, h.token) || h.renewed > modelTTL+modelGrace {
 			continue
 		}
-		own := h.owner == g.owner && (g.kind == releases || g.kind == releasesAny || g.kind == abandons)
+		own := h.owner == g.owner && !h.stopped && (g.kind == releases || g.kind == releasesAny || g.kind == abandons)
 		if !own && !(g.kind == breaks && h.owner == g.target) {
 			return broken(fmt.Sprintf("rules 4 and 7: a write of client %d (%v) takes the lock from client %d, whose lease lasts",
 				g.owner, g.kind, h.owner))
@@ -105,12 +111,15 @@ func (m *model) checkChange(old, next document, write bool, out said, op mop, c,
 			return "rule 7: a renewal changes more than its own mark"
 		}
 	case releases:
+		if m.once {
+			break // it leaves a mark all the same
+		}
 		if _, i := old.held(owner, int64(op.token)); i < 0 {
 			return "rule 7: a release of a grant that is not there"
 		}
 	}
 	keepsQueue := func(w waiter) bool {
-		return w.Owner == owner && (op.kind == releasesAny || op.kind == withdraws || op.kind == abandons)
+		return w.Owner == owner && (op.kind == releasesAny || op.kind == withdraws || op.kind == abandons) || w.Owner == owners[op.target] && op.kind == stops
 	}
 	if !slices.Equal(slices.DeleteFunc(slices.Clone(old.Waiters), keepsQueue), slices.DeleteFunc(slices.Clone(next.Waiters), keepsQueue)) {
 		return broken(fmt.Sprintf("rule 8: %v changes others' places in the queue", op.kind))
@@ -162,6 +171,7 @@ func (m *model) checkStuck(d mdoc) broken {
 	for c := range d.waiters[:d.nw] {
 		d.waiters[c].seen = oldest
 	}
+	d.ended = [modelClients]bool{} // whoever comes is another life
 	op := mop{kind: tries}
 	if _, _, out := m.change(m.unpack(d), op, 0, 0); !out.held {
 		return "the lock is stuck: all are gone, and it cannot be had"

@@ -285,7 +285,7 @@ func (s *state) encode(b []byte, to numbering) []byte {
 		op := &cl.op
 		b = append(b, byte(cl.token), byte(cl.prior), byte(cl.left), byte(cl.broken), flags(op.maybe, op.stale, op.uncertain))
 		b = append(b, byte(op.kind), byte(op.phase), byte(op.token))
-		if op.kind == breaks {
+		if op.kind == breaks || op.kind == stops {
 			b = append(b, byte(to[op.target]))
 		}
 		b = append(b, byte(op.read), byte(op.readNow), byte(op.sent), byte(op.replyNow))
@@ -294,7 +294,7 @@ func (s *state) encode(b []byte, to numbering) []byte {
 		}
 	}
 	// Ghosts have no order.
-	var room [modelGhosts][48]byte
+	var room [modelGhosts][64]byte
 	each := [modelGhosts][]byte{}
 	for i := range s.ghosts {
 		if g := &s.ghosts[i]; g.kind != idle {
@@ -321,8 +321,13 @@ func (d *mdoc) encode(b []byte, to numbering) []byte {
 	b = append(b, byte(d.last), byte(to.nonce(d.nonce)), byte(d.nw))
 	var holders [modelClients][2]byte
 	for _, h := range d.holders[:d.nh] {
-		holders[to[h.owner]] = [2]byte{byte(h.token), byte(h.renewed)}
+		holders[to[h.owner]] = [2]byte{byte(h.token), byte(h.renewed)<<1 | flags(h.stopped)}
 	}
+	var over byte
+	for c, ended := range d.ended {
+		over |= flags(ended) << to[c]
+	}
+	b = append(b, over)
 	for _, h := range holders {
 		b = append(b, h[:]...)
 	}

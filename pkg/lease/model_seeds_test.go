@@ -151,13 +151,36 @@ var seededFaults = []struct {
 		}
 	}, "rule 7"},
 	{"withdraw takes the first in the queue", model{busy: 1}, func(p *protocol) {
-		p.withdraw = func(d document, owner string) (document, bool) {
+		p.withdraw = func(d document, owner string, once bool, now time.Time) (document, bool) {
 			if len(d.Waiters) > 0 {
 				owner = d.Waiters[0].Owner
 			}
-			return withdraw(d, owner)
+			return withdraw(d, owner, once, now)
 		}
 	}, "rule 8"},
+	{"a life acquires after its end", model{busy: 1, once: true}, func(p *protocol) {
+		p.ask = func(d document, r asking, now time.Time) (document, asked, bool) {
+			marks := d.Ended
+			d.Ended = []Mark{}
+			next, a, write := ask(d, r, now)
+			next.Ended = marks
+			return next, a, write
+		}
+	}, "rule 3"},
+	{"a stop frees the lock", model{busy: 1, once: true}, func(p *protocol) {
+		p.stop = func(d document, owner, reason string, now time.Time) (document, left) {
+			return release(d, leaving{owner: owner, once: true, reason: reason}, now)
+		}
+	}, "rules 4 and 7"},
+	{"a stopped lease is renewed", model{busy: 1, once: true}, func(p *protocol) {
+		p.renew = func(d document, owner string, token int64, now time.Time) (document, holder, bool) {
+			d.Holders = slices.Clone(d.Holders)
+			for i := range d.Holders {
+				d.Holders[i].Stopped = false
+			}
+			return renew(d, owner, token, now)
+		}
+	}, "rule"},
 	{"the deadline is counted from the reply", model{busy: 2}, func(p *protocol) {
 		p.grant = func(l *Lock, h holder, v view) Grant {
 			v.sent = v.came

@@ -34,8 +34,8 @@ func (a action) String() string {
 	case ticks:
 		return "a tick goes by"
 	case begins:
-		if a.kind == breaks {
-			return fmt.Sprintf("client %d reads and sends: break client %d%s", a.client, a.target, late)
+		if a.kind == breaks || a.kind == stops {
+			return fmt.Sprintf("client %d reads and sends: %v client %d%s", a.client, a.kind, a.target, late)
 		}
 		return fmt.Sprintf("client %d reads and sends: %v%s", a.client, a.kind, late)
 	case arrives:
@@ -126,6 +126,11 @@ func (m *model) begin(s state, c int8, visit func(action, state, broken)) {
 	for _, h := range s.doc.holders[:s.doc.nh] {
 		if h.owner != c {
 			start(mop{kind: breaks, token: h.token, target: h.owner})
+		}
+	}
+	for target := range m.clients {
+		if m.once && target != c && !s.doc.ended[target] {
+			start(mop{kind: stops, target: target})
 		}
 	}
 }
@@ -273,7 +278,7 @@ func (m *model) change(d document, op mop, c, lag int8) (document, bool, said) {
 	switch op.kind {
 	case asks, tries:
 		next, a, write := m.rules.ask(d, asking{owner: owner, limit: m.limit, maxWaiters: m.maxWaiters,
-			ttl: toMillis(modelTTL * modelTick), grace: toMillis(modelGrace * modelTick), poll: 1, queue: op.kind == asks}, now)
+			ttl: toMillis(modelTTL * modelTick), grace: toMillis(modelGrace * modelTick), poll: 1, once: m.once, queue: op.kind == asks}, now)
 		return next, write, said{held: a.decision == Held, mine: a.mine}
 	case renews, resumes:
 		next, h, ok := m.rules.renew(d, owner, int64(op.token), now)
@@ -283,14 +288,17 @@ func (m *model) change(d document, op mop, c, lag int8) (document, bool, said) {
 		}
 		return next, ok && op.kind == renews, said{held: ok, mine: h, lost: !ok}
 	case releases, releasesAny:
-		next, gone := m.rules.release(d, leaving{owner: owner, token: int64(op.token)}, now)
-		return next, gone.held || gone.withdrawn, said{}
+		next, gone := m.rules.release(d, leaving{owner: owner, token: int64(op.token), once: m.once}, now)
+		return next, gone.held || gone.withdrawn || gone.marked, said{}
 	case withdraws:
-		next, gone := m.rules.withdraw(d, owner)
+		next, gone := m.rules.withdraw(d, owner, m.once, now)
 		return next, gone, said{}
 	case breaks:
 		next, _, ok := m.rules.breaks(d, BreakRequest{Holder: owners[op.target], Token: int64(op.token)}, now)
 		return next, ok, said{}
+	case stops:
+		next, gone := m.rules.stop(d, owners[op.target], "", now)
+		return next, gone.held || gone.withdrawn || gone.marked, said{}
 	default:
 		r := abandoning{owner: owner, queue: true}
 		if op.maybe {

@@ -19,6 +19,8 @@ func TestEveryReachableStateKeepsTheRules(t *testing.T) {
 		whole bool // left out without -model.everything
 	}{
 		{name: "one request at a time", world: model{clients: 3, limit: 1, busy: 1}},
+		{name: "lives that end", world: model{clients: 3, limit: 1, busy: 1, once: true}},
+		{name: "lives that end, and a forgotten request", world: model{clients: 2, limit: 1, busy: 1, ghosts: 1, once: true}},
 		{name: "a lagging server clock", world: model{clients: 3, limit: 1, lag: 1, busy: 1}, slow: true},
 		{name: "a limit of two", world: model{clients: 3, limit: 2, busy: 1}, slow: true},
 		{name: "room for one waiter", world: model{clients: 3, limit: 1, maxWaiters: 1, busy: 1}},

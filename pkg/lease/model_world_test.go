@@ -30,6 +30,7 @@ type model struct {
 	lag        int8 // ticks by which the server's clock may show less
 	busy       int  // how many clients have a request under way at a time
 	ghosts     int  // how many requests that nobody waits for are under way
+	once       bool // owners live once, and may be stopped
 	rules      protocol
 }
 
@@ -38,7 +39,8 @@ type protocol struct {
 	ask      func(document, asking, time.Time) (document, asked, bool)
 	renew    func(document, string, int64, time.Time) (document, holder, bool)
 	release  func(document, leaving, time.Time) (document, left)
-	withdraw func(document, string) (document, bool)
+	withdraw func(document, string, bool, time.Time) (document, bool)
+	stop     func(document, string, string, time.Time) (document, left)
 	breaks   func(document, BreakRequest, time.Time) (document, holder, bool)
 	abandon  func(document, abandoning, time.Time) (document, bool)
 	outcome  func(view, string, string) outcome
@@ -46,7 +48,7 @@ type protocol struct {
 }
 
 var realProtocol = protocol{
-	ask: ask, renew: renew, release: release, withdraw: withdraw, breaks: breakHolder,
+	ask: ask, renew: renew, release: release, withdraw: withdraw, stop: stop, breaks: breakHolder,
 	abandon: abandon, outcome: view.outcome, grant: (*Lock).grant,
 }
 
@@ -83,12 +85,16 @@ type mdoc struct {
 	nh, nw  int8
 	holders [modelClients]mholder
 	waiters [modelClients]mwaiter
+	ended   [modelClients]bool   // lives that are over; their marks do not grow old here
 	carried [nonces]bool // the events have a write of this nonce
 	granted [nonces]int8 // the token of its grant
 }
 
 type (
-	mholder struct{ owner, token, renewed int8 }
+	mholder struct {
+		owner, token, renewed int8
+		stopped               bool
+	}
 	mwaiter struct{ owner, seen int8 }
 	ghost   struct {
 		kind   opKind
@@ -124,11 +130,12 @@ const (
 	releasesAny // whatever its owner has
 	withdraws
 	breaks
+	stops
 	abandons
 )
 
 func (k opKind) String() string {
-	return [...]string{"idle", "ask", "try", "renew", "resume", "release", "release whatever it has", "withdraw", "break", "abandon"}[k]
+	return [...]string{"idle", "ask", "try", "renew", "resume", "release", "release whatever it has", "withdraw", "break", "stop", "abandon"}[k]
 }
 
 type phase int8
@@ -177,13 +184,18 @@ var long = modelNow.Add(-time.Hour)
 
 func (m *model) unpack(d mdoc) document {
 	full := document{Schema: schemaVersion, Limit: m.limit, LastToken: int64(d.last), Nonce: nonceNames[d.nonce],
-		Holders: make([]holder, d.nh), Waiters: make([]waiter, d.nw), Events: []Event{}}
+		Holders: make([]holder, d.nh), Waiters: make([]waiter, d.nw), Events: []Event{}, Ended: []Mark{}}
 	for i, h := range d.holders[:d.nh] {
 		full.Holders[i] = holder{Owner: owners[h.owner], Token: int64(h.token), Acquired: long, Renewed: ago(h.renewed),
-			TTL: toMillis(modelTTL * modelTick), Grace: toMillis(modelGrace * modelTick)}
+			TTL: toMillis(modelTTL * modelTick), Grace: toMillis(modelGrace * modelTick), Once: m.once, Stopped: h.stopped}
+	}
+	for c, over := range d.ended {
+		if over {
+			full.Ended = append(full.Ended, Mark{Owner: owners[c], At: modelNow, Kind: Stopped})
+		}
 	}
 	for i, w := range d.waiters[:d.nw] {
-		full.Waiters[i] = waiter{Owner: owners[w.owner], Arrived: long, Seen: ago(w.seen), Poll: 1}
+		full.Waiters[i] = waiter{Owner: owners[w.owner], Arrived: long, Seen: ago(w.seen), Poll: 1, Once: m.once}
 	}
 	for n := range d.carried {
 		if d.carried[n] {
@@ -201,10 +213,13 @@ func (m *model) pack(full document) mdoc {
 	d := mdoc{last: int8(full.LastToken), nonce: index(full.Nonce, nonceNames),
 		nh: int8(len(full.Holders)), nw: int8(len(full.Waiters))}
 	for i, h := range full.Holders {
-		d.holders[i] = mholder{owner: index(h.Owner, owners), token: int8(h.Token), renewed: ageOf(h.Renewed)}
+		d.holders[i] = mholder{owner: index(h.Owner, owners), token: int8(h.Token), renewed: ageOf(h.Renewed), stopped: h.Stopped}
 	}
 	for i, w := range full.Waiters {
 		d.waiters[i] = mwaiter{owner: index(w.Owner, owners), seen: ageOf(w.Seen)}
+	}
+	for _, mark := range full.Ended {
+		d.ended[index(mark.Owner, owners)] = true
 	}
 	for _, e := range full.Events {
 		if n := index(e.Write, nonceNames); n > 0 {

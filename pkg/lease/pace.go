@@ -25,12 +25,20 @@ type pace struct {
 
 // mostStuck is more often than a conflict with nobody is possible: a 409 may
 // come from a write that failed in the end, but not twenty times over.
-const mostStuck = 20
+const (
+	mostStuck        = 20
+	mostStuckDeleted = 3
+)
 
 // refusedWithoutCause counts a conflict at the very version that is current. A
 // register that does not recognise its own versions would do so for ever.
-func (p *pace) refusedWithoutCause() error {
-	if p.stuck++; p.stuck < mostStuck {
+// Over a delete marker it need not be wrong: it may create nothing there.
+func (p *pace) refusedWithoutCause(at view) error {
+	p.stuck++
+	switch {
+	case at.deleted && p.stuck >= mostStuckDeleted:
+		return &DeletedError{ErrRefused}
+	case p.stuck < mostStuck:
 		return nil
 	}
 	return fmt.Errorf("%w: %d times it answered that its value is at another version, and then served this one; it does not recognise its own versions, so no lock can be kept there",

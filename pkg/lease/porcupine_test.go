@@ -105,6 +105,8 @@ func record(t *testing.T, seed uint64, calls int, bad tampering) (h *history) {
 		h = &history{limit: 1 + dice.IntN(2)}
 		rough := 2 + dice.IntN(6)
 		memory := leasetest.NewMemory(nil)
+		// The specification counts tokens from 0; a new lock's begin at the clock.
+		memory.Put([]byte(`{"schema":2,"limit":1,"lastToken":0,"holders":[],"waiters":[],"events":[],"ended":[],"nonce":"first"}`))
 		var all sync.WaitGroup
 		for i := range 4 {
 			c := &actor{history: h, id: i, owner: fmt.Sprint("P", i), dice: rand.New(rand.NewPCG(seed, uint64(i)+1))}

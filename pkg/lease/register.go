@@ -26,6 +26,9 @@ type Reading struct {
 	Value   []byte
 	Version string    // opaque; "" is an absent value
 	Now     time.Time // the server's clock when it answered; never zero
+	// Deleted says that an absent value was deleted and that the store keeps a mark
+	// of it, over which it may refuse to create another one.
+	Deleted bool
 	// Unchanged says that the value is still the one at the known version.
 	Unchanged bool
 }

@@ -51,8 +51,8 @@ func (l *Lock) prolong(ctx context.Context, g Grant, start *view, due func(holde
 	}
 	var mine holder
 	v, err := l.apply(ctx, start, l.newPace(patience), func(v view) (document, bool, error) {
-		if v.bad != nil {
-			return document{}, false, v.bad
+		if err := v.unreadable(); err != nil {
+			return document{}, false, err
 		}
 		next, h, ok := renew(v.doc, g.Owner, g.Token, v.now)
 		if !ok {

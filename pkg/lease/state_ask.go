@@ -16,6 +16,8 @@ const (
 	Superseded Decision = "superseded"
 	// refused: the lock cannot be had now, and the asker does not queue.
 	refused Decision = "refused"
+	// ended: the asker lives once, and its life is over.
+	ended Decision = "ended"
 )
 
 // asking is a request for the lock.
@@ -26,6 +28,7 @@ type asking struct {
 	maxWaiters int
 	ttl, grace millis
 	poll       millis
+	once       bool
 	queue      bool // take a place in the queue when the lock cannot be had
 }
 
@@ -37,6 +40,7 @@ type asked struct {
 	position int       // when waiting: 1 is next
 	arrived  time.Time // in the queue; zero for an asker that never was in it, or holds already
 	ended    []holder  // whose time was over, and from whom this turn took the lock
+	mark     Mark      // when ended
 	after    document  // as the asker leaves it
 }
 
@@ -52,6 +56,9 @@ func ask(d document, r asking, now time.Time) (document, asked, bool) {
 }
 
 func askLive(d document, r asking, now time.Time) (document, asked, bool) {
+	if m, over := d.mark(r.owner); over {
+		return d, asked{decision: ended, mark: m, after: d}, false
+	}
 	if h, i := d.holderOf(r.owner); i >= 0 {
 		return again(d, h, i, now)
 	}
@@ -59,7 +66,7 @@ func askLive(d document, r asking, now time.Time) (document, asked, bool) {
 	ahead := d.ahead(r.owner, r.priority)
 	// Those ahead get their slots first, even while they do not ask: else a
 	// newcomer that happens to come at the right moment overtakes them all.
-	if free := d.Limit - len(d.Holders); ahead < free {
+	if free := d.Limit - len(d.Holders); ahead < free && d.Hold == nil {
 		w, _ := d.waiterOf(r.owner)
 		d, h := grant(d, r, now)
 		return d, asked{decision: Held, mine: h, fresh: true, arrived: w.Arrived, after: d}, true
@@ -76,9 +83,12 @@ func askLive(d document, r asking, now time.Time) (document, asked, bool) {
 		return d, asked{decision: Wait, position: i + 1, arrived: w.Arrived, after: d}, write
 	}
 	if len(d.Waiters) >= r.maxWaiters {
-		return d, asked{decision: Superseded, after: d}, false
+		if r.once { // a call of it that comes late must not take a place after all
+			d, _ = d.end(Mark{Owner: r.owner, At: now, Kind: Passed, Reason: "enough wait already"})
+		}
+		return d, asked{decision: Superseded, after: d}, r.once
 	}
-	d = d.enqueue(waiter{Owner: r.owner, Priority: r.priority, Arrived: now, Seen: now, Poll: r.poll})
+	d = d.enqueue(waiter{Owner: r.owner, Priority: r.priority, Arrived: now, Seen: now, Poll: r.poll, Once: r.once})
 	return d, asked{decision: Wait, position: ahead + 1, fresh: true, arrived: now, after: d}, true
 }
 
@@ -112,7 +122,7 @@ func grant(d document, r asking, now time.Time) (document, holder) {
 		d = d.withoutWaiter(i)
 	}
 	d.LastToken++
-	h := holder{Owner: r.owner, Token: d.LastToken, Acquired: now, Renewed: now, TTL: r.ttl, Grace: r.grace}
+	h := holder{Owner: r.owner, Token: d.LastToken, Acquired: now, Renewed: now, TTL: r.ttl, Grace: r.grace, Once: r.once}
 	d.Holders = append(d.Holders[:len(d.Holders):len(d.Holders)], h)
 	return d.record(Event{At: now, Kind: Granted, Owner: h.Owner, Token: h.Token}), h
 }

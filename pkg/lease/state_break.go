@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"time"
@@ -12,26 +13,43 @@ func breakHolder(d document, r BreakRequest, now time.Time) (document, holder, b
 	for i, h := range d.Holders {
 		if (r.Holder == "" || r.Holder == h.Owner) && (r.Token == 0 || r.Token == h.Token) {
 			d = d.withoutHolder(i)
+			if h.Once {
+				d, _ = d.end(Mark{Owner: h.Owner, At: now, Kind: Broken, By: r.By, Reason: r.Reason})
+			}
 			return d.record(Event{At: now, Kind: Broken, Owner: h.Owner, Token: h.Token, By: r.By, Reason: r.Reason}), h, true
 		}
 	}
 	return d, holder{}, false
 }
 
-// repair writes a free document in place of one that cannot be read, or that
-// was deleted.
+// firstFloor is where the tokens of a lock begin that is created on nothing: the
+// document may have been deleted, and may have granted tokens.
 //
-// Its tokens must start above every token ever granted, but the damaged body
-// may show only some of them, or none. The server's clock in milliseconds is
-// above all of them: tokens grow by one a grant, and a register that takes a
-// few dozen writes a second cannot grant one per millisecond since 1970; nor
-// can it catch up with the clock after an earlier repair. What is legible, and
-// what this process remembers, is respected on top.
+// The server's clock in milliseconds is above all of them: tokens grow by one a
+// grant, and a register that takes a few dozen writes a second cannot grant one
+// per millisecond since 1970; nor can it catch up with the clock after an earlier
+// beginning, since each begins at the clock.
+func firstFloor(known int64, now time.Time) int64 { return max(known, now.UnixMilli()) }
+
+// repair writes a free document in place of one that cannot be read, or that
+// was deleted. Its tokens start above every token ever granted, of which the
+// damaged body may show only some, or none: see firstFloor. What is legible, and
+// what this process remembers, is respected on top, unless it is so far ahead of
+// the clock that no grant can have reached it.
 func repair(raw []byte, r BreakRequest, limit int, floor int64, now time.Time) document {
-	floor = max(floor, legibleToken(raw), now.UnixMilli())
+	floor = firstFloor(floor, now)
+	reason := r.Reason
+	if legible := legibleToken(raw); legible <= now.Add(plausible).UnixMilli() {
+		floor = max(floor, legible)
+	} else {
+		reason += fmt.Sprintf(" (token %d in the damaged document was ignored)", legible)
+	}
 	d := newDocument(limit, floor)
-	return d.record(Event{At: now, Kind: Repaired, Token: floor, By: r.By, Reason: r.Reason})
+	return d.record(Event{At: now, Kind: Repaired, Token: floor, By: r.By, Reason: reason})
 }
+
+// plausible is how far a token may be ahead of the server's clock.
+const plausible = 366 * 24 * time.Hour
 
 var tokenPattern = regexp.MustCompile(`"(?i:lastToken|token)"\s*:\s*([0-9]{1,16})(?:[^0-9.eE]|$)`)
 

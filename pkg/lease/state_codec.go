@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,9 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxDocument is the size in bytes above which a document is taken for
@@ -20,7 +22,11 @@ func encode(d document) ([]byte, error) {
 	if err := d.validate(); err != nil {
 		return nil, fmt.Errorf("the document would not be readable: %w", err)
 	}
-	b := d.appendJSON(make([]byte, 0, 8<<10)) // room for all the events
+	b, err := jsonv2.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode the document: %w", err)
+	}
+	b = append(b, '\n')
 	if len(b) > maxDocument {
 		return nil, fmt.Errorf("the document would have %d bytes, more than %d: too many waiters", len(b), maxDocument)
 	}
@@ -39,16 +45,15 @@ func decode(b []byte) (document, error) {
 	// A field that is missing leaves these marks, and validate finds them: an
 	// absent lastToken read as 0 would send the tokens back to 1.
 	d := document{LastToken: -1}
-	decoder := json.NewDecoder(bytes.NewReader(b))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil {
+	if err := checkSchema(b); err != nil {
+		return document{}, err
+	}
+	if err := jsonv2.Unmarshal(b, &d, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return document{}, explain(err, b)
 	}
-	if len(bytes.TrimSpace(b[decoder.InputOffset():])) > 0 {
-		return document{}, errors.New("it goes on after its end")
-	}
-	if d.Schema != schemaVersion {
-		return document{}, foreign(d.Schema)
+	d.Schema = schemaVersion
+	if d.Ended == nil {
+		d.Ended = []Mark{}
 	}
 	if err := d.validate(); err != nil {
 		return document{}, err
@@ -56,31 +61,41 @@ func decode(b []byte) (document, error) {
 	return d, nil
 }
 
-// explain says what is wrong in the operator's terms.
-func explain(err error, b []byte) error {
-	var syntax *json.SyntaxError
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &syntax) && syntax.Offset >= int64(len(b)) {
-		return fmt.Errorf("it is cut off after %d bytes", len(b))
-	}
+// checkSchema reads the version alone, so that a document of a newer program is
+// known as one whatever else is in it.
+func checkSchema(b []byte) error {
 	var version struct {
 		Schema int `json:"schema"`
 	}
-	if json.Unmarshal(b, &version) == nil && version.Schema != schemaVersion {
-		return foreign(version.Schema)
+	if json.Unmarshal(b, &version) != nil {
+		return nil // the strict decoder says what is wrong
 	}
-	return fmt.Errorf("it is not a lock document: %w", err)
+	switch {
+	case version.Schema > schemaVersion:
+		return &NewerError{Schema: version.Schema}
+	case version.Schema < oldestReadable:
+		return fmt.Errorf("its schema is %d, and this program reads %d to %d: it is no lock", version.Schema, oldestReadable, schemaVersion)
+	}
+	return nil
 }
 
-func foreign(schema int) error {
-	return fmt.Errorf("its schema is %d, this program knows %d: a newer program wrote it, or it is no lock", schema, schemaVersion)
+// explain says what is wrong in the operator's terms.
+func explain(err error, b []byte) error {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("it is cut off after %d bytes", len(b))
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("it has a name twice: %w", err)
+	}
+	return fmt.Errorf("it is not a lock document: %w", err)
 }
 
 func (d document) validate() error {
 	switch {
 	case d.Limit < 1:
 		return fmt.Errorf("limit is %d", d.Limit)
-	case d.LastToken < 0 || d.LastToken > maxToken:
-		return fmt.Errorf("lastToken is missing or not between 0 and %d", int64(maxToken))
+	case d.LastToken < 0 || d.LastToken > maxToken-tokensAhead:
+		return fmt.Errorf("lastToken is missing or not between 0 and %d", int64(maxToken-tokensAhead))
 	case d.Holders == nil || d.Waiters == nil || d.Events == nil:
 		return errors.New("holders, waiters or events are missing")
 	case len(d.Holders) > d.Limit:
@@ -111,6 +126,14 @@ func (d document) validate() error {
 			return fmt.Errorf("waiters[%d]: out of order", i)
 		}
 		names[w.Owner] = true
+	}
+	for i, m := range d.Ended {
+		if m.Owner == "" || m.Kind == "" || m.At.IsZero() {
+			return fmt.Errorf("ended[%d]: owner, kind or time is missing", i)
+		}
+	}
+	if len(d.Ended) > maxMarks {
+		return fmt.Errorf("%d marks of ended lives where %d are kept", len(d.Ended), maxMarks)
 	}
 	for i, e := range d.Events {
 		if e.Kind == "" || e.At.IsZero() || e.Token < 0 || e.Token > maxToken {

@@ -6,12 +6,22 @@ import (
 )
 
 const (
-	schemaVersion = 1
+	// schemaVersion 2 has marks of ended lives and the hold. Version 1 is read as a
+	// document without either.
+	schemaVersion  = 2
+	oldestReadable = 1
+	// markTime is how long a call may live after its owner: a function's 15 minutes,
+	// and some more for a queue before it.
+	markTime = 20 * time.Minute
+	maxMarks = 1000
 	// maxEvents keeps the document small: it rides on every write.
 	maxEvents = 32
 	// maxToken is the largest integer that survives JSON consumers which keep
 	// numbers as doubles (Step Functions among them).
 	maxToken = 1<<53 - 1
+	// tokensAhead are left for grants: a lock whose tokens are nearly used up was
+	// not brought there by grants.
+	tokensAhead = 1 << 32
 	// maxText bounds reasons and names in events, in bytes.
 	maxText = 300
 )
@@ -25,6 +35,10 @@ type document struct {
 	Holders   []holder `json:"holders"`
 	Waiters   []waiter `json:"waiters"` // in the order in which they will be served
 	Events    []Event  `json:"events"`  // oldest first
+	// Ended are the lives that ended lately, oldest first.
+	Ended []Mark `json:"ended"`
+	// Hold, where set, grants the lock to nobody.
+	Hold *Hold `json:"hold,omitempty"`
 	// Nonce makes every body unique: an ETag may be a plain MD5, and a writer
 	// whose reply got lost recognises its own write by it.
 	Nonce string `json:"nonce"`
@@ -40,6 +54,10 @@ type holder struct {
 	Renewed  time.Time `json:"renewed"`
 	TTL      millis    `json:"ttlMillis"`
 	Grace    millis    `json:"graceMillis"`
+	Once     bool      `json:"once,omitempty"`
+	// Stopped: its owner has ended, and a call of it may be at work. It is not
+	// renewed, and ends by itself.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 type waiter struct {
@@ -48,6 +66,23 @@ type waiter struct {
 	Arrived  time.Time `json:"arrived"`
 	Seen     time.Time `json:"seen"`
 	Poll     millis    `json:"pollMillis"` // how often it promised to ask
+	Once     bool      `json:"once,omitempty"`
+}
+
+// Mark is an owner that lives once and has ended.
+type Mark struct {
+	Owner  string    `json:"owner"`
+	At     time.Time `json:"at"` // the server's clock
+	Kind   EventKind `json:"kind"`
+	By     string    `json:"by,omitempty"` // who broke its lease
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Hold is an operator's word that nobody gets the lock for now.
+type Hold struct {
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"` // the server's clock
 }
 
 type millis int64
@@ -66,6 +101,15 @@ const (
 	Expired  EventKind = "expired"
 	Broken   EventKind = "broken"
 	Repaired EventKind = "repaired"
+	// Stopped: the owner has ended, its lease ends by itself.
+	Stopped EventKind = "stopped"
+	// Withdrawn and Passed are kinds of marks alone: the owner left the queue, or
+	// was superseded.
+	Withdrawn EventKind = "withdrawn"
+	Passed    EventKind = "superseded"
+	// OnHold and Resumed: an operator held the lock back from everybody, and let it go.
+	OnHold  EventKind = "held back"
+	Resumed EventKind = "resumed"
 )
 
 // Event is one line of the lock's short memory.
@@ -86,8 +130,31 @@ type Event struct {
 func newDocument(limit int, floor int64) document {
 	return document{
 		Schema: schemaVersion, Limit: limit, LastToken: floor,
-		Holders: []holder{}, Waiters: []waiter{}, Events: []Event{},
+		Holders: []holder{}, Waiters: []waiter{}, Events: []Event{}, Ended: []Mark{},
 	}
+}
+
+// mark returns the mark of an owner, if it has ended.
+func (d document) mark(owner string) (Mark, bool) {
+	for _, m := range d.Ended {
+		if m.Owner == owner {
+			return m, true
+		}
+	}
+	return Mark{}, false
+}
+
+// end marks an owner that lives once, and lets go of marks that no call can need
+// any more. The last result is false when the owner has a mark already.
+func (d document) end(m Mark) (document, bool) {
+	if _, known := d.mark(m.Owner); known {
+		return d, false
+	}
+	m.By, m.Reason = clip(m.By), clip(m.Reason)
+	ended := slices.DeleteFunc(slices.Clone(d.Ended), func(old Mark) bool { return m.At.Sub(old.At) > markTime })
+	ended = append(ended, m)
+	d.Ended = ended[max(0, len(ended)-maxMarks):]
+	return d, true
 }
 
 func (d document) holderOf(owner string) (holder, int) {

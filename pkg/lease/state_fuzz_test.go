@@ -28,11 +28,13 @@ func FuzzTransitions(f *testing.F) {
 				h, _ := d.holderOf(owner)
 				d, _, _ = renew(d, owner, h.Token, now)
 			case 3:
-				d, _ = release(d, leaving{owner: owner, reason: string(script[i:])}, now)
+				d, _ = release(d, leaving{owner: owner, once: who%2 == 0, reason: string(script[i:])}, now)
 			case 4:
-				d, _ = withdraw(d, owner)
+				d, _ = withdraw(d, owner, who%2 == 0, now)
 			case 5:
 				d, _, _ = breakHolder(d, BreakRequest{Holder: owner, By: string(script), Reason: owner}, now)
+			case 7:
+				d, _ = stop(d, owner, string(script), now)
 			case 6:
 				h, _ := d.holderOf(owner)
 				d, _ = abandon(d, abandoning{owner: owner, token: h.Token, queue: true}, now)

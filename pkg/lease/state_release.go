@@ -6,8 +6,8 @@ import "time"
 type leaving struct {
 	owner string
 	token int64 // 0: whatever the owner holds, and its place in the queue
-	// until, where set, spares everything acquired or queued after it.
-	until  time.Time
+	// once: the owner's life ends with it.
+	once   bool
 	reason string
 }
 
@@ -17,38 +17,63 @@ type left struct {
 	token     int64
 	acquired  time.Time // when held
 	withdrawn bool
+	marked    bool
+	ends      time.Time // when a lease that was stopped ends by itself
 }
 
 // release gives back the lock. It acts for (owner, token) only: a release
 // that arrives late finds the next holder under another token.
 func release(d document, r leaving, now time.Time) (document, left) {
 	var l left
-	if h, i := d.held(r.owner, r.token); i >= 0 && !r.spares(h.Acquired) {
+	if h, i := d.held(r.owner, r.token); i >= 0 && !h.Stopped {
 		d = d.withoutHolder(i).record(Event{At: now, Kind: Freed, Owner: h.Owner, Token: h.Token, Reason: r.reason})
 		l.held, l.token, l.acquired = true, h.Token, h.Acquired
 	}
 	// A release for one token is about that grant; the place in the queue may
 	// belong to a later life of the same owner.
 	if r.token == 0 {
-		if w, i := d.waiterOf(r.owner); i >= 0 && !r.spares(w.Arrived) {
+		if _, i := d.waiterOf(r.owner); i >= 0 {
 			d = d.withoutWaiter(i)
 			l.withdrawn = true
 		}
 	}
+	if r.once {
+		d, l.marked = d.end(Mark{Owner: r.owner, At: now, Kind: Freed, Reason: r.reason})
+	}
 	return d, l
 }
 
-func (r leaving) spares(since time.Time) bool {
-	return !r.until.IsZero() && since.After(r.until)
+// stop ends an owner that may still be at work: it gets no lock and no renewal
+// any more, and its place in the queue goes. A lease that it holds is left to end
+// by itself, because the work may go on until its deadline.
+func stop(d document, owner, reason string, now time.Time) (document, left) {
+	var l left
+	d, l.marked = d.end(Mark{Owner: owner, At: now, Kind: Stopped, Reason: reason})
+	if h, i := d.holderOf(owner); i >= 0 {
+		l.token, l.acquired, l.ends = h.Token, h.Acquired, h.expires()
+		if !h.Stopped {
+			h.Stopped, l.held = true, true
+			d = d.withHolder(i, h).record(Event{At: now, Kind: Stopped, Owner: owner, Token: h.Token, Reason: reason})
+		}
+	}
+	if _, i := d.waiterOf(owner); i >= 0 {
+		d = d.withoutWaiter(i)
+		l.withdrawn = true
+	}
+	return d, l
 }
 
-// withdraw gives up the place in the queue.
-func withdraw(d document, owner string) (document, bool) {
-	_, i := d.waiterOf(owner)
-	if i < 0 {
-		return d, false
+// withdraw gives up the place in the queue, and with once the owner's life.
+func withdraw(d document, owner string, once bool, now time.Time) (next document, changed bool) {
+	if _, i := d.waiterOf(owner); i >= 0 {
+		d, changed = d.withoutWaiter(i), true
 	}
-	return d.withoutWaiter(i), true
+	if once {
+		var marked bool
+		d, marked = d.end(Mark{Owner: owner, At: now, Kind: Withdrawn})
+		changed = changed || marked
+	}
+	return d, changed
 }
 
 // abandoning is a request to give back what a given-up acquire took, or may
@@ -72,7 +97,7 @@ func abandon(d document, r abandoning, now time.Time) (document, bool) {
 	}
 	if r.queue {
 		var gone bool
-		d, gone = withdraw(d, r.owner)
+		d, gone = withdraw(d, r.owner, false, now) // the same life may ask again
 		write = write || gone
 	}
 	return d, write

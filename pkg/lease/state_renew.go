@@ -3,11 +3,11 @@ package lease
 import "time"
 
 // renew prolongs the grant of (owner, token); the last result is false when
-// there is none, or its time is over. It judges nobody else, so that it may
+// there is none, its time is over, or its owner was stopped. It judges nobody else, so that it may
 // run on a document that is remembered rather than read.
 func renew(d document, owner string, token int64, now time.Time) (document, holder, bool) {
 	h, i := d.held(owner, token)
-	if i < 0 || h.expired(now) {
+	if i < 0 || h.expired(now) || h.Stopped {
 		return d, holder{}, false
 	}
 	// A server clock that stepped back must not bring the end forward: another

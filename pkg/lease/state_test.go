@@ -58,10 +58,9 @@ func TestReleaseActsForOwnerAndTokenOnly(t *testing.T) {
 		{"another owner", leaving{owner: "P9", token: 42}, left{}, 1, 1},
 		{"a waiter", leaving{owner: "P2"}, left{withdrawn: true}, 1, 0},
 		{"a waiter's older grant", leaving{owner: "P2", token: 7}, left{}, 1, 1},
-		{"stopped after it acquired", leaving{owner: "P1", until: at(1)}, left{held: true, token: 42, acquired: at(0)}, 0, 1},
-		{"stopped before it acquired", leaving{owner: "P1", until: at(-1)}, left{}, 1, 1},
-		{"stopped before it queued", leaving{owner: "P2", until: at(4)}, left{}, 1, 1},
-		{"stopped after it queued", leaving{owner: "P2", until: at(5)}, left{withdrawn: true}, 1, 0},
+		{"a life", leaving{owner: "P1", once: true}, left{held: true, token: 42, acquired: at(0), marked: true}, 0, 1},
+		{"a waiting life", leaving{owner: "P2", once: true}, left{withdrawn: true, marked: true}, 1, 0},
+		{"a life that has nothing", leaving{owner: "P9", once: true}, left{marked: true}, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := busy(t)
@@ -159,7 +158,8 @@ func TestTransitionsLeaveTheirInputAlone(t *testing.T) {
 	ask(d, asker("P2"), at(80))
 	renew(d, "P1", 42, at(30))
 	release(d, leaving{owner: "P1"}, at(30))
-	withdraw(d, "P2")
+	withdraw(d, "P2", true, at(30))
+	stop(d, "P1", "aborted", at(30))
 	breakHolder(d, BreakRequest{Token: 42}, at(30))
 	d.seal("other")
 	if after := string(encoded(t, d)); after != before {

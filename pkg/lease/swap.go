@@ -15,8 +15,8 @@ type change func(v view) (next document, write bool, err error)
 // sound is a change of a document that can be read.
 func sound(c func(d document, now time.Time) (document, bool)) change {
 	return func(v view) (document, bool, error) {
-		if v.bad != nil {
-			return document{}, false, v.bad
+		if err := v.unreadable(); err != nil {
+			return document{}, false, err
 		}
 		next, write := c(v.doc, v.now)
 		return next, write, nil
@@ -96,9 +96,20 @@ func (l *Lock) swap(ctx context.Context, v view, next document, p *pace) (view, 
 			return back, false, nil
 		}
 		if !uncertain {
-			return back, false, p.refusedWithoutCause()
+			return back, false, p.refusedWithoutCause(back)
 		}
 	}
+}
+
+// unreadable is why nothing can be made of the document, or nil.
+func (v view) unreadable() error {
+	switch {
+	case v.newer != nil:
+		return v.newer
+	case v.bad != nil:
+		return v.bad
+	}
+	return nil
 }
 
 // outcome is what became of a write.
@@ -114,7 +125,7 @@ const (
 // sealed with nonce, over version.
 func (v view) outcome(nonce, version string) outcome {
 	switch {
-	case v.bad == nil && v.doc.carries(nonce):
+	case v.unreadable() == nil && v.doc.carries(nonce):
 		return landed
 	case v.version != version:
 		return overtaken

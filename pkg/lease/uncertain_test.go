@@ -18,7 +18,7 @@ func TestALostReplyIsRecognisedAsOwnGrant(t *testing.T) {
 		l, line := w.client(lease.Config{})
 		line.OnSwap(leasetest.LostReply)
 		g := w.try(l, "P1")
-		if g.Token != 1 || g.Check() != nil {
+		if g.Token != firstToken || g.Check() != nil {
 			w.Errorf("grant %+v: %v", g, g.Check())
 		}
 		if c := line.Count(); c.Swaps != 1 {
@@ -42,11 +42,11 @@ func TestALateFirstAttemptAndItsRepeatAreOneWrite(t *testing.T) {
 			return do()
 		})
 		g := w.try(l, "P1")
-		if g.Token != 1 {
+		if g.Token != firstToken {
 			w.Errorf("token %d", g.Token)
 		}
 		s := w.status()
-		if len(s.Events) != 1 || s.LastToken != 1 {
+		if len(s.Events) != 1 || s.LastToken != firstToken {
 			w.Errorf("last token %d, events %+v, want one grant", s.LastToken, s.Events)
 		}
 		w.release(l, g)
@@ -128,7 +128,7 @@ func TestAConflictOverNothingIsRetried(t *testing.T) {
 	inWorld(t, func(w *world) {
 		l, line := w.client(lease.Config{})
 		line.OnSwap(leasetest.Conflict, leasetest.Conflict, leasetest.Conflict)
-		if g := w.try(l, "P1"); g.Token != 1 {
+		if g := w.try(l, "P1"); g.Token != firstToken {
 			w.Errorf("token %d", g.Token)
 		}
 	})
@@ -245,7 +245,7 @@ func TestAGivenUpAcquireGivesBackWhatLanded(t *testing.T) {
 		_, err := l.Acquire(ctx, "P1")
 		w.is(err, context.Canceled)
 		w.holder("")
-		if s := w.status(); s.LastToken != 1 {
+		if s := w.status(); s.LastToken != firstToken {
 			w.Errorf("last token %d", s.LastToken)
 		}
 	})
@@ -402,8 +402,8 @@ func TestTokensGrowWhenTheDocumentIsDeletedUnderAClient(t *testing.T) {
 		}
 		w.memory = leasetest.NewMemory(nil)
 		line.Register = w.memory
-		if g := w.try(l, "P1"); g.Token != 4 {
-			t.Errorf("token %d, want 4", g.Token)
+		if g := w.try(l, "P1"); g.Token != firstToken+3 {
+			t.Errorf("token %d, want %d", g.Token, firstToken+3)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func TestAnAcquireThatTimesOutNamesTheHolder(t *testing.T) {
 		if h := timeout.Holders; len(h) != 1 || h[0].Owner != "arn:P1" || h[0].Token != g.Token || timeout.Position != 1 || timeout.Waited != 30*time.Second {
 			w.Errorf("%+v", timeout)
 		}
-		w.says(err, "acquire lock memory", "30s", `"arn:P1" (token 1)`, "since", "until", "number 1", "break")
+		w.says(err, "acquire lock memory", "30s", `"arn:P1" (token 946684800001)`, "since", "until", "number 1", "break")
 		if s := w.status(); len(s.Waiters) != 0 {
 			w.Errorf("still queued: %+v", s.Waiters)
 		}

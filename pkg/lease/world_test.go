@@ -143,3 +143,14 @@ func (w *world) within(d time.Duration) context.Context {
 	w.Cleanup(cancel)
 	return ctx
 }
+
+func (w *world) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// firstToken is that of a lock that is created at the beginning of a bubble: its
+// server's clock in milliseconds, and one.
+const firstToken = 946684800000 + 1

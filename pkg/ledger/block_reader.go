@@ -22,6 +22,7 @@ type blockReader struct {
 	column  [columns][]byte
 	sums    []byte
 	commits []commitMark
+	places  []place
 	key     []byte // of the row last read
 	scratch []byte
 }
@@ -80,7 +81,24 @@ func (b *blockReader) load(payload []byte) error {
 		return errBlock
 	}
 	b.rows, b.left = int(rows), int(rows)
-	return b.loadCommits()
+	if err := b.loadCommits(); err != nil {
+		return err
+	}
+	return b.loadPlaces()
+}
+
+func (b *blockReader) loadPlaces() error {
+	b.places = b.places[:0]
+	for len(b.column[colPlaces]) > 0 {
+		token, ok1 := b.uvarint(colPlaces)
+		name, ok2 := b.text(colPlaces, maxNameBytes)
+		p := place{token: int64(token), name: name}
+		if !ok1 || !ok2 || token > math.MaxInt64 || p == (place{}) {
+			return errBlock
+		}
+		b.places = append(b.places, p)
+	}
+	return nil
 }
 
 func (b *blockReader) loadCommits() error {
@@ -91,11 +109,12 @@ func (b *blockReader) loadCommits() error {
 			return errBlock
 		}
 		b.column[colRuns] = b.column[colRuns][n:]
-		run, ok := b.text(colRuns, maxRunBytes)
-		if !ok {
+		run, ok1 := b.text(colRuns, maxRunBytes)
+		settings, ok2 := b.text(colRuns, maxNameBytes)
+		if !ok1 || !ok2 {
 			return errBlock
 		}
-		b.commits = append(b.commits, commitMark{run: run, at: at})
+		b.commits = append(b.commits, commitMark{run: run, at: at, settings: settings})
 	}
 	return nil
 }
@@ -110,14 +129,16 @@ func (b *blockReader) next(r *record) error {
 	size, ok1 := b.uvarint(colSizes)
 	attempts, ok2 := b.uvarint(colAttempts)
 	commit, ok3 := b.uvarint(colCommits)
-	outcome, ok4 := b.byte(colOutcomes)
+	flags, ok4 := b.byte(colOutcomes)
+	outcome := flags & outcomeBits
 	if !ok1 || !ok2 || !ok3 || !ok4 || size > math.MaxInt64 || attempts > math.MaxInt32 ||
 		commit >= uint64(len(b.commits)) || outcome == 0 || int(outcome) >= len(outcomeCodes) {
 		return errBlock
 	}
 	r.size, r.attempts = int64(size), int(attempts)
 	r.outcome, r.commit = outcomeCodes[outcome], b.commits[commit]
-	if !b.nextTag(&r.tag) {
+	r.suspect, r.cut = flags&flagSuspect != 0, flags&flagCut != 0
+	if !b.nextTag(&r.tag) || !b.nextPublished(r) {
 		return errBlock
 	}
 	b.left--
@@ -173,6 +194,25 @@ func (b *blockReader) nextTag(t *tag) bool {
 	if t.form == tagOther {
 		t.other, ok = b.text(colTags, maxTagBytes)
 		return ok
+	}
+	return true
+}
+
+func (b *blockReader) nextPublished(r *record) bool {
+	code, ok := b.uvarint(colPublished)
+	r.place, r.shown = place{}, tag{}
+	if !ok || code == 0 {
+		return ok
+	}
+	number := code/2 - 1
+	if code == 1 || number >= uint64(len(b.places)) {
+		return false
+	}
+	r.place, r.shown = b.places[number], r.tag
+	if code%2 == 1 {
+		etag, ok := b.text(colPublished, maxTagBytes)
+		r.shown = parseTag(etag)
+		return ok && r.shown != r.tag
 	}
 	return true
 }

@@ -8,16 +8,18 @@ import (
 
 // The columns of a block, in the order of the format.
 const (
-	colHead     = iota // uvarint: bytes the key shares with the beginning of the key before
-	colTail            // uvarint: bytes it shares with its end
-	colMiddle          // uvarint: how many bytes lie in between
-	colKeys            // those bytes
-	colSizes           // uvarint
-	colOutcomes        // byte
-	colAttempts        // uvarint
-	colCommits         // uvarint: which of colRuns
-	colTags            // byte: form; then a uvarint of parts, or a uvarint length and the ETag
-	colRuns            // varint of Unix seconds, uvarint length, run
+	colHead      = iota // uvarint: bytes the key shares with the beginning of the key before
+	colTail             // uvarint: bytes it shares with its end
+	colMiddle           // uvarint: how many bytes lie in between
+	colKeys             // those bytes
+	colSizes            // uvarint
+	colOutcomes         // byte: outcome, and flags
+	colAttempts         // uvarint
+	colCommits          // uvarint: which of colRuns
+	colTags             // byte: form; then a uvarint of parts, or a uvarint length and the ETag
+	colRuns             // varint of Unix seconds, uvarint length, run, uvarint length, settings
+	colPlaces           // uvarint token, uvarint length, name
+	colPublished        // uvarint: 0 for what older rows say; else twice the number of colPlaces plus two, plus one where the version is not the row's: then a uvarint length and its ETag
 	columns
 )
 
@@ -27,6 +29,7 @@ type blockWriter struct {
 	column  [columns][]byte
 	sums    []byte
 	commits map[commitMark]uint64
+	places  map[place]uint64
 	last    []byte
 	packer  *zstd.Encoder
 }
@@ -38,7 +41,7 @@ func newBlockWriter() (*blockWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &blockWriter{commits: map[commitMark]uint64{}, packer: packer}, nil
+	return &blockWriter{commits: map[commitMark]uint64{}, places: map[place]uint64{}, packer: packer}, nil
 }
 
 func (w *blockWriter) add(r *record) error {
@@ -56,10 +59,17 @@ func (w *blockWriter) add(r *record) error {
 	w.uvarint(colMiddle, len(middle))
 	w.column[colKeys] = append(w.column[colKeys], middle...)
 	w.column[colSizes] = binary.AppendUvarint(w.column[colSizes], uint64(r.size))
+	if r.suspect {
+		code |= flagSuspect
+	}
+	if r.cut {
+		code |= flagCut
+	}
 	w.column[colOutcomes] = append(w.column[colOutcomes], code)
 	w.uvarint(colAttempts, r.attempts)
 	w.addCommit(r.commit)
 	w.addTag(r.tag)
+	w.addPublished(r)
 	w.last = append(w.last[:0], r.key...)
 	w.rows++
 	return nil
@@ -81,8 +91,30 @@ func (w *blockWriter) addCommit(c commitMark) {
 		w.commits[c] = number
 		w.column[colRuns] = binary.AppendVarint(w.column[colRuns], c.at)
 		w.text(colRuns, c.run)
+		w.text(colRuns, c.settings)
 	}
 	w.column[colCommits] = binary.AppendUvarint(w.column[colCommits], number)
+}
+
+func (w *blockWriter) addPublished(r *record) {
+	if r.place == (place{}) {
+		w.uvarint(colPublished, 0)
+		return
+	}
+	number, known := w.places[r.place]
+	if !known {
+		number = uint64(len(w.places))
+		w.places[r.place] = number
+		w.column[colPlaces] = binary.AppendUvarint(w.column[colPlaces], uint64(r.place.token))
+		w.text(colPlaces, r.place.name)
+	}
+	code := 2*number + 2
+	if r.shown == r.tag {
+		w.column[colPublished] = binary.AppendUvarint(w.column[colPublished], code)
+		return
+	}
+	w.column[colPublished] = binary.AppendUvarint(w.column[colPublished], code+1)
+	w.text(colPublished, r.shown.String())
 }
 
 func (w *blockWriter) addTag(t tag) {
@@ -124,6 +156,7 @@ func (w *blockWriter) finish() []byte {
 	payload = append(payload, w.sums...)
 	w.sums, w.rows = w.sums[:0], 0
 	clear(w.commits)
+	clear(w.places)
 	return payload
 }
 

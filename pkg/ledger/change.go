@@ -44,7 +44,7 @@ func (l *Ledger) change(ctx context.Context, c change) (Committed, Head, error) 
 		return Committed{}, Head{}, err
 	}
 	committed := Committed{Commitment: c.Commitment}
-	segments, err := l.writeSegments(ctx, from.Generation+1, func(out *segmentsWriter) error {
+	segments, err := l.writeSegments(ctx, from.Generation+1, c.Token, func(out *segmentsWriter) error {
 		if c.write == nil {
 			return nil
 		}
@@ -73,8 +73,8 @@ func (l *Ledger) change(ctx context.Context, c change) (Committed, Head, error) 
 }
 
 // writeSegments uploads the segments of rows that write adds, in key order.
-func (l *Ledger) writeSegments(ctx context.Context, generation int64, write func(out *segmentsWriter) error) ([]Segment, error) {
-	out := segmentsWriter{ledger: l, generation: generation}
+func (l *Ledger) writeSegments(ctx context.Context, generation, token int64, write func(out *segmentsWriter) error) ([]Segment, error) {
+	out := segmentsWriter{ledger: l, generation: generation, token: token}
 	if err := write(&out); err != nil {
 		return nil, err
 	}
@@ -102,6 +102,8 @@ func (c *Commitment) count(o Outcome) {
 		c.Failed++
 	case Quarantined:
 		c.Quarantined++
+	case Due:
+		c.Due++
 	case gone:
 		c.Gone++
 	}

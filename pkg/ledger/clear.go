@@ -50,8 +50,9 @@ func (l *Ledger) clearOrphans(ctx context.Context, v version) error {
 			name := e.Key[len(l.prefix):]
 			// A store that tells no times keeps its orphans.
 			old := !e.LastModified.IsZero() && page.ServerTime.Sub(e.LastModified) > orphanAge
-			if needed[name] || !old || !segmentName.MatchString(name) {
-				continue
+			s, ours := parseSegmentName(name)
+			if needed[name] || !old || !ours || s.generation > v.Generation {
+				continue // what is ahead of the head may prove that the head is an older one
 			}
 			if err := l.store.Delete(ctx, e.Key); err != nil {
 				return err

@@ -18,7 +18,7 @@ type Commit struct {
 	Token int64 // the run's fencing token, from 1
 	// At is the run's cutoff, kept with its rows. A retry must give the same.
 	At time.Time
-	// Rows are the outcomes, Done or Failed, in any order, each key once. Their
+	// Rows are the outcomes, Done, Failed or Due, in any order, each key once. Their
 	// Attempts are those of the Candidate (Candidate.Row sets them): the commit
 	// adds one to a failed row, and quarantines it at MaxAttempts. They are read
 	// once, and may be more than memory holds. An error among them ends the
@@ -26,6 +26,8 @@ type Commit struct {
 	Rows iter.Seq2[Row, error]
 	// MaxAttempts is how often a version may fail; 0 means DefaultMaxAttempts.
 	MaxAttempts int
+	// Settings stand for the processing settings of the run.
+	Settings string
 	// Upkeep is what the run's discovery returned, handed on as it is.
 	Upkeep Upkeep
 }
@@ -62,7 +64,8 @@ type Committed struct {
 //
 // It may be sent again after any error, with the same rows: a commit that
 // landed is recognised by its run and token. A newer token in the ledger is
-// ErrFenced, and nothing is committed.
+// ErrFenced, and nothing is committed. A commit closes the open manifests of its
+// token.
 func (l *Ledger) Commit(ctx context.Context, c Commit) (Committed, error) {
 	if err := c.check(); err != nil {
 		return Committed{}, fmt.Errorf("commit to ledger: %w", err)
@@ -84,13 +87,14 @@ func (l *Ledger) commit(ctx context.Context, c Commit) (Committed, Head, error) 
 		apply: func(h *Head, written []Segment, sum Commitment) {
 			h.Segments = append(h.Segments, written...)
 			h.Marks = h.marksAfter(c, sum, l.limits.marks)
+			h.Open = slices.DeleteFunc(h.Open, func(m OpenManifest) bool { return m.Token == c.Token })
 		},
 	})
 }
 
 // write writes the rows of a commit, and the marks of vanished keys.
 func (c Commit) write(ctx context.Context, out *segmentsWriter, sum *Commitment) error {
-	mark := newCommitMark(c.Run, c.At)
+	mark := newCommitMark(c.Run, c.At, c.Settings)
 	vanished, err := c.vanished(mark)
 	if err != nil {
 		return err
@@ -202,9 +206,10 @@ func (c Commit) Judged(row Row) (Row, error) {
 		if row.Attempts >= c.maxAttempts() {
 			row.Outcome = Quarantined
 		}
+	case Due:
 	default:
-		return Row{}, fmt.Errorf("key %q: a run ends with %q or %q, not with %q", row.Key, Done, Failed, row.Outcome)
+		return Row{}, fmt.Errorf("key %q: a run ends with %q, %q or %q, not with %q", row.Key, Done, Failed, Due, row.Outcome)
 	}
-	row.Run, row.At = c.Run, c.At
+	row.Run, row.At, row.Settings = c.Run, c.At, c.Settings
 	return row, nil
 }

@@ -84,13 +84,10 @@ type Upkeep struct {
 // the rest waits in the directory for temporary files. When the server says
 // slow down, it lists less at a time; other errors of the listing end it.
 //
-// Call Fence first where an older run may still be about.
+// Call Begin first where an older run may still be about.
 func (l *Ledger) Discover(ctx context.Context, src Lister, sel Selection, cutoff time.Time, take func(Candidate) error) (Discovery, error) {
 	found, err := l.discover(ctx, src, sel, cutoff, discovery{
-		take: func(d due) error {
-			d.Again = d.kind == Retried
-			return take(d.Candidate)
-		},
+		take: func(d due) error { return take(d.Candidate) },
 	})
 	if err != nil {
 		return Discovery{}, fmt.Errorf("discover: %w", err)
@@ -107,6 +104,8 @@ type Verdict struct {
 	Reason Reason
 	// Attempts counts the failed attempts at this version so far.
 	Attempts int
+	// Suspect is as in a Candidate.
+	Suspect bool
 	// Row is what the ledger knows of the key, at whatever version; nil for
 	// nothing, and from Plan for what is taken or left.
 	Row *Row
@@ -135,7 +134,7 @@ func (l *Ledger) Plan(ctx context.Context, src Lister, sel Selection, cutoff tim
 }
 
 func verdict(d due, reason Reason, row *record) Verdict {
-	v := Verdict{File: d.File, Kind: d.kind, Reason: reason, Attempts: d.Attempts}
+	v := Verdict{File: d.File, Kind: d.kind, Reason: reason, Attempts: d.Attempts, Suspect: d.Suspect}
 	if reason != "" {
 		v.Kind = 0
 	}

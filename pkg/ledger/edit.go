@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -12,7 +14,7 @@ type Verb int
 const (
 	Keep   Verb = iota // leave the row as it is
 	Retry              // the next run takes this version, which has all its attempts again
-	Forget             // the key counts as one that was never seen
+	Forget             // the file is due, as one that was never seen; what is published stays known
 )
 
 // Edit is a change of rows that no run made, but a person who looks after the
@@ -30,7 +32,8 @@ type Edit struct {
 // Edit changes rows, all of them or none: one new segment (unless they are very
 // many), then one swap of the head. It reads the whole ledger and writes in
 // proportion to what changes. Of the counts that it returns, Failed are the
-// rows to be retried and Gone those forgotten.
+// rows to be retried, and Due and Gone those forgotten: Due where an output is
+// published.
 //
 // It may be sent again after any error. A newer token in the ledger is
 // ErrFenced, and nothing is changed; so is, from the beginning of the edit on,
@@ -53,29 +56,54 @@ func (l *Ledger) Edit(ctx context.Context, e Edit) (Committed, error) {
 	return committed, nil
 }
 
-// Reset forgets every row, without reading any. Token and generation stay, and
-// the segments go as merged ones do: not before those who read them are done.
-// Gone counts the rows of all segments, overridden ones included.
+// Reset makes every file due, as Forget does for one. Of a ledger that an older
+// program wrote nothing is kept: its segments go as merged ones do, and Gone is 0.
+//
+// Due counts the files whose outputs stay known, Gone those that left.
 func (l *Ledger) Reset(ctx context.Context, by string, token int64) (Committed, error) {
-	from, err := l.load(ctx)
-	if err != nil {
-		return Committed{}, fmt.Errorf("reset ledger as %s: %w", by, err)
+	if converted, err := l.convert(ctx, by, token); converted || err != nil {
+		if err != nil {
+			err = fmt.Errorf("reset ledger as %s: %w", by, err)
+		}
+		return Committed{Commitment: Commitment{Run: by, Token: token}}, err
 	}
-	c := change{
-		Commitment: Commitment{Run: by, Token: token, Gone: from.Rows()},
-		apply:      func(h *Head, _ []Segment, _ Commitment) { h.retire(from.now) },
-	}
-	committed, err := l.edit(ctx, c)
+	committed, err := l.Edit(ctx, Edit{By: by, Token: token, Change: func(Row) Verb { return Forget }})
 	if err != nil {
-		return Committed{}, fmt.Errorf("reset ledger as %s: %w", by, err)
+		return Committed{}, fmt.Errorf("reset ledger: %w", err)
 	}
 	return committed, nil
+}
+
+// convert replaces a head that an older program wrote by an empty one.
+func (l *Ledger) convert(ctx context.Context, by string, token int64) (bool, error) {
+	v, _, err := l.look(ctx)
+	var old *OutdatedError
+	if !errors.As(err, &old) {
+		return false, nil
+	}
+	sum := Commitment{Run: by, Token: token}
+	if err := sum.check(); err != nil {
+		return false, err
+	}
+	if token < old.token {
+		return false, &FencedError{Token: token, Seen: old.token}
+	}
+	next := Head{Token: token, Open: []OpenManifest{}, Entries: []json.RawMessage{}}
+	if next.Generation, err = l.lastGeneration(ctx, old.generation); err != nil {
+		return false, err
+	}
+	next.Generation++
+	next.remember(sum, l.limits.commits)
+	return true, l.install(ctx, v, next, sum)
 }
 
 // edit puts the token into the head before anything is read: no older run can
 // commit behind the back of what follows.
 func (l *Ledger) edit(ctx context.Context, c change) (Committed, error) {
 	if err := c.check(); err != nil {
+		return Committed{}, err
+	}
+	if err := l.checkNewest(ctx, nil); err != nil {
 		return Committed{}, err
 	}
 	if err := l.Fence(ctx, c.Token); err != nil {
@@ -87,7 +115,7 @@ func (l *Ledger) edit(ctx context.Context, c change) (Committed, error) {
 
 func (l *Ledger) writeEdited(ctx context.Context, e Edit, out *segmentsWriter, sum *Commitment) error {
 	// Without a time, no pause after a failure is left to wait for.
-	mark := newCommitMark(e.By, time.Time{})
+	mark := newCommitMark(e.By, time.Time{}, "")
 	for row, err := range l.Rows(ctx) {
 		if err != nil {
 			return err
@@ -98,11 +126,14 @@ func (l *Ledger) writeEdited(ctx context.Context, e Edit, out *segmentsWriter, s
 			continue
 		case Forget:
 			r.outcome = gone
+			if row.Published != (Published{}) {
+				r.outcome = Due
+			}
 		case Retry:
 			if row.Outcome == Done {
 				return fmt.Errorf("key %q is done, and so is not retried: forget it instead", row.Key)
 			}
-			r.tag, r.size, r.outcome = parseTag(row.ETag), row.Size, Failed
+			r.tag, r.size, r.outcome, r.suspect = parseTag(row.ETag), row.Size, Failed, row.Suspect
 		}
 		sum.count(r.outcome)
 		if err := out.add(ctx, &r); err != nil {

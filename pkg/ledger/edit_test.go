@@ -325,7 +325,7 @@ func TestMalformedEditsAreRefused(t *testing.T) {
 	}
 }
 
-func TestResetForgetsEverythingAndKeepsTokenAndGeneration(t *testing.T) {
+func TestResetMakesEverythingDueAndKeepsTokenAndGeneration(t *testing.T) {
 	b := newBench(t)
 	b.write("x", "a", "b")
 	b.run(Selection{})
@@ -337,7 +337,7 @@ func TestResetForgetsEverythingAndKeepsTokenAndGeneration(t *testing.T) {
 	}
 	wantRows(t, b.ledger)
 	head := b.head()
-	if head.Token != 5 || head.Generation <= before.Generation || len(head.Segments) != 0 || len(head.Retired) != len(before.Segments) {
+	if head.Token != 5 || head.Generation <= before.Generation {
 		t.Errorf("head %+v", head)
 	}
 	found, taken := b.discover(Selection{})
@@ -350,35 +350,75 @@ func TestResetForgetsEverythingAndKeepsTokenAndGeneration(t *testing.T) {
 	}
 }
 
-func TestSegmentsOfAResetLedgerGoOnceTheirReadersAreDone(t *testing.T) {
+func TestWhatIsPublishedStaysKnownWhenItIsForgotten(t *testing.T) {
 	b := newBench(t)
-	b.ledger.limits.mergeCount = 2
-	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow(done("a"))})
-	old := "state/ledger/" + b.head().Segments[0].Name
-	if _, err := b.ledger.Reset(t.Context(), "ada", 2); err != nil {
-		t.Fatal(err)
+	shown := Published{ETag: md5Tag(1), Token: 1, Name: "parquet"}
+	row := Row{Key: "a", ETag: md5Tag(1), Size: 1, Outcome: Done, Published: shown}
+	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow(append(done("b"), row))})
+	for token, forget := range map[int64]func() (Committed, error){
+		2: func() (Committed, error) {
+			return b.ledger.Edit(t.Context(), Edit{By: "ada", Token: 2, Change: on(Forget, "a", "b")})
+		},
+		3: func() (Committed, error) { return b.ledger.Reset(t.Context(), "ada", 3) },
+	} {
+		committed, err := forget()
+		if err != nil || committed.Due != 1 {
+			t.Fatalf("token %d: %+v, %v", token, committed, err)
+		}
+		if got := b.row("a"); got.Outcome != Due || got.ETag != "" || got.Published != shown {
+			t.Errorf("token %d: %+v", token, got)
+		}
 	}
-	if !slices.Contains(b.objects(), old) {
-		t.Error("the segment is gone while it may be read")
+	b.write("x", "a", "b")
+	found, taken := b.discover(Selection{})
+	wantKeys(t, "forgotten", keysOf(taken), "a", "b")
+	if found.New != 2 {
+		t.Errorf("found %+v", found)
 	}
-	b.clock.advance(readerGrace + time.Minute)
-	mustCommit(t, b.ledger, Commit{Run: "3", Token: 3, Rows: EachRow(done("b"))})
-	mustCommit(t, b.ledger, Commit{Run: "4", Token: 4, Rows: EachRow(done("c"))}) // merges, and clears away
-	if slices.Contains(b.objects(), old) {
-		t.Error("the segment is still there")
-	}
-	wantRows(t, b.ledger, "b", "c")
 }
 
-func TestResetNeedsNoSegmentThatCanBeRead(t *testing.T) {
+func TestResetConvertsTheLedgerOfAnOlderProgram(t *testing.T) {
 	b := newBench(t)
-	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow(done("a"))})
-	b.overwrite("state/ledger/"+b.head().Segments[0].Name, []byte("rubbish"))
-	if _, err := b.ledger.Edit(t.Context(), Edit{By: "ada", Token: 2, Change: on(Forget, "a")}); !errors.Is(err, ErrDamaged) {
-		t.Errorf("an edit of a damaged ledger: %v", err)
+	old := `{"schema": 1, "generation": 7, "token": 3, "segments": [], "commits": [], "retired": []}`
+	b.overwrite("state/ledger/head.json", []byte(old))
+	b.overwrite("state/ledger/segments/000000000007-0123456789abcdef0123456789abcdef.seg", []byte("old"))
+	outdated := (*OutdatedError)(nil)
+	if err := b.ledger.Fence(t.Context(), 4); !errors.As(err, &outdated) || !strings.Contains(err.Error(), "lockstep ledger reset") {
+		t.Errorf("a run begins with it: %v", err)
 	}
-	if _, err := b.ledger.Reset(t.Context(), "ada", 3); err != nil {
+	if _, err := b.ledger.Reset(t.Context(), "ada", 2); !errors.Is(err, ErrFenced) {
+		t.Errorf("an older token: %v", err)
+	}
+	if got := string(b.read("state/ledger/head.json")); got != old {
+		t.Errorf("the head became %s", got)
+	}
+	if _, err := b.ledger.Reset(t.Context(), "ada", 4); err != nil {
 		t.Fatal(err)
 	}
+	if head := b.head(); head.Token != 4 || head.Generation <= 7 || head.Identity != (Identity{}) {
+		t.Errorf("head %+v", head)
+	}
 	wantRows(t, b.ledger)
+}
+
+func TestALedgerOfANewerProgramIsLeftAlone(t *testing.T) {
+	b := newBench(t)
+	newer := `{"schema": 3, "generation": 7, "token": 3}`
+	b.overwrite("state/ledger/head.json", []byte(newer))
+	for name, try := range map[string]func() error{
+		"fence": func() error { return b.ledger.Fence(t.Context(), 4) },
+		"reset": func() error { _, err := b.ledger.Reset(t.Context(), "ada", 4); return err },
+		"replace": func() error {
+			_, err := b.ledger.Replace(t.Context(), Replacement{By: "ada", Token: 4, Intact: true})
+			return err
+		},
+		"commit": func() error { _, err := b.ledger.Commit(t.Context(), Commit{Run: "P", Token: 4}); return err },
+	} {
+		if err := try(); err == nil || !strings.Contains(err.Error(), "update lockstep") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := string(b.read("state/ledger/head.json")); got != newer {
+		t.Errorf("the head became %s", got)
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const schemaVersion = 1
+const schemaVersion = 2
 
 // Head names what the ledger consists of. The zero Head is a ledger that was
 // never written to.
@@ -18,6 +18,14 @@ type Head struct {
 	Generation int64 `json:"generation"`
 	// Token is the highest fencing token seen.
 	Token int64 `json:"token"`
+	// Identity is what all runs of the ledger have in common; zero before the first.
+	Identity Identity `json:"identity"`
+	// Open are manifests whose files may be in somebody's hands: no version of them
+	// counts as done before their run's commit, or the discovery of the next run.
+	Open []OpenManifest `json:"open"`
+	// Entries are changes of tables that are committed and not published yet; none
+	// are written so far.
+	Entries []json.RawMessage `json:"entries"`
 	// Segments are in the order of their commits: a later one overrides.
 	Segments []Segment `json:"segments"`
 	// Commits are the latest, the last one at the end.
@@ -47,6 +55,7 @@ type Commitment struct {
 	Done        int64  `json:"done"`
 	Failed      int64  `json:"failed"` // to be retried
 	Quarantined int64  `json:"quarantined"`
+	Due         int64  `json:"due"`  // without an outcome, or made due
 	Gone        int64  `json:"gone"` // keys that left the ledger
 }
 
@@ -93,6 +102,12 @@ func (h Head) names() map[string]bool {
 
 func encodeHead(h Head) ([]byte, error) {
 	h.Schema = schemaVersion
+	if h.Open == nil {
+		h.Open = []OpenManifest{}
+	}
+	if h.Entries == nil {
+		h.Entries = []json.RawMessage{}
+	}
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("encode ledger head: %w", err)
 	}
@@ -121,9 +136,10 @@ func decodeHead(body []byte, object string) (Head, error) {
 	switch {
 	case version.Schema == nil:
 		return damaged("it has no schema version")
-	case *version.Schema != schemaVersion:
-		return Head{}, fmt.Errorf("ledger head %s has schema version %d; this program knows %d: use the program that wrote it, or a newer one",
-			object, *version.Schema, schemaVersion)
+	case *version.Schema > schemaVersion:
+		return Head{}, &NewerError{Object: object, Schema: *version.Schema}
+	case *version.Schema < schemaVersion:
+		return Head{}, outdated(body, object)
 	}
 	var h Head
 	strict := json.NewDecoder(bytes.NewReader(body))
@@ -137,10 +153,10 @@ func decodeHead(body []byte, object string) (Head, error) {
 	return h, nil
 }
 
-// segmentName is the generation that first wrote a segment, and its content:
-// the same bytes from the same generation are the same object, and a name
-// never comes back with another meaning.
-var segmentName = regexp.MustCompile(`^segments/[0-9]{12}-[0-9a-f]{32}\.seg$`)
+// segmentName is the generation that first wrote a segment, the fencing token of
+// its writer, and its content: the same bytes from the same generation are the
+// same object, and a name never comes back with another meaning.
+var segmentName = regexp.MustCompile(`^segments/([0-9]{12})-([0-9]{16})-[0-9a-f]{32}\.seg$`)
 
 func (h Head) check() error {
 	if h.Generation < 1 || h.Token < 0 {
@@ -170,8 +186,13 @@ func (h Head) check() error {
 			return err
 		}
 	}
+	for _, m := range h.Open {
+		if m.Run == "" || m.Key == "" || m.Token < 1 || m.Token > h.Token {
+			return fmt.Errorf("open manifest %+v is out of range", m)
+		}
+	}
 	for _, c := range h.Commits {
-		if c.Run == "" || c.Token < 1 || c.Token > h.Token || min(c.Done, c.Failed, c.Quarantined, c.Gone) < 0 {
+		if c.Run == "" || c.Token < 1 || c.Token > h.Token || min(c.Done, c.Failed, c.Quarantined, c.Due, c.Gone) < 0 {
 			return fmt.Errorf("commit %+v is out of range", c)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 func sampleHead() Head {
 	return Head{
 		Schema: 1, Generation: 12, Token: 7,
-		Segments: []Segment{{Name: "segments/000000000012-0123456789abcdef0123456789abcdef.seg", Rows: 2, Gone: 1, Bytes: 99, First: "a\n😀", Last: "b"}},
+		Segments: []Segment{{Name: "segments/000000000012-0000000000000007-0123456789abcdef0123456789abcdef.seg", Rows: 2, Gone: 1, Bytes: 99, First: "a\n😀", Last: "b"}},
 		Commits:  []Commitment{{Run: "run", Token: 7, Done: 1, Gone: 1}},
-		Retired:  []Retired{{Name: "segments/000000000003-0123456789abcdef0123456789abcdef.seg", Since: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}},
+		Retired:  []Retired{{Name: "segments/000000000003-0000000000000002-0123456789abcdef0123456789abcdef.seg", Since: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}},
 	}
 }
 

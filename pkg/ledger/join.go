@@ -238,7 +238,7 @@ func (s *selector) judge(e *bucket.Entry, row *record, cutoff time.Time) (due, R
 	d := due{Candidate: Candidate{File: File{Key: e.Key, ETag: e.ETag, Size: e.Size, LastModified: e.LastModified}}}
 	reason := s.outside(e)
 	if reason == "" {
-		d.kind, d.Attempts, reason = s.standing(&d.File, row)
+		reason = s.standing(&d, row)
 	}
 	if reason == "" {
 		reason = s.deferred(e, row, d.kind, cutoff)
@@ -247,18 +247,34 @@ func (s *selector) judge(e *bucket.Entry, row *record, cutoff time.Time) (due, R
 }
 
 // standing compares a file with its row: why it is due, or why it is not.
-func (s *selector) standing(f *File, row *record) (kind Kind, attempts int, skip Reason) {
+func (s *selector) standing(d *due, row *record) (skip Reason) {
 	switch {
-	case row == nil:
-		return New, 0, ""
-	case row.size != f.Size || row.tag != parseTag(f.ETag):
-		return Changed, 0, ""
-	case row.outcome == Failed:
-		return Retried, row.attempts, ""
-	case s.Reprocess:
-		return Reprocessed, 0, ""
-	case row.outcome == Done:
-		return 0, row.attempts, SkipDone
+	case row == nil, row.outcome == Due && row.tag == tag{}:
+		d.kind = New
+		return ""
+	case row.size != d.Size || row.tag != parseTag(d.ETag):
+		d.kind = Changed
+		return ""
 	}
-	return 0, row.attempts, SkipQuarantined
+	d.Attempts = row.attempts
+	outdated := s.isOutdated(row)
+	switch {
+	case row.outcome == Due, row.outcome == Failed, row.outcome == Quarantined && outdated:
+		d.kind, d.Suspect = Retried, row.suspect
+		if outdated {
+			d.Attempts = 0
+		}
+		return ""
+	case s.Reprocess:
+		d.kind, d.Attempts = Reprocessed, 0
+		return ""
+	case row.outcome == Done:
+		return SkipDone
+	}
+	return SkipQuarantined
+}
+
+// isOutdated reports a row that was committed under other processing settings.
+func (s *selector) isOutdated(row *record) bool {
+	return s.Settings != "" && row.commit.settings != "" && row.commit.settings != s.Settings
 }

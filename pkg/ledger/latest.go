@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Latest yields, in key order, the last of the rows with each key. They may be
+// Latest yields, in key order, the last of the rows with each key, with what
+// earlier ones published where it says nothing. They may be
 // more than memory holds: most of them wait in the directory for temporary
 // files. It ends with the first error among rows.
 func Latest(ctx context.Context, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
@@ -27,19 +28,28 @@ func Latest(ctx context.Context, rows iter.Seq2[Row, error]) iter.Seq2[Row, erro
 				return
 			}
 		}
-		last := ""
+		var latest Row
+		open, ended := false, false // a row waits for what older ones say; its older ones say no more
 		err := sorted.each(func(t told) error {
-			if t.Key == last {
+			if open && t.Key == latest.Key {
+				if latest.Published == (Published{}) && !ended {
+					latest.Published, ended = t.Published, t.Outcome == gone
+				}
 				return nil
 			}
-			last = t.Key
-			if !yield(t.Row, nil) {
+			if open && !yield(latest, nil) {
+				open = false
 				return errStopped
 			}
+			latest, open, ended = t.Row, true, false
 			return nil
 		})
-		if err != nil && err != errStopped {
+		switch {
+		case err == errStopped:
+		case err != nil:
 			yield(Row{}, err)
+		case open:
+			yield(latest, nil)
 		}
 	}
 }
@@ -70,8 +80,13 @@ func packTold(t told) []byte {
 	b = packText(b, string(t.Outcome))
 	b = binary.AppendUvarint(b, uint64(t.Attempts))
 	b = packText(b, t.Run)
+	b = packText(b, t.Settings)
+	b = append(b, packBool(t.Suspect))
+	b = packText(b, t.Published.ETag)
+	b = binary.AppendUvarint(b, uint64(t.Published.Token))
+	b = packText(b, t.Published.Name)
 	b = binary.AppendUvarint(b, t.number)
-	return binary.AppendVarint(b, newCommitMark("", t.At).at)
+	return binary.AppendVarint(b, newCommitMark("", t.At, "").at)
 }
 
 func unpackTold(b []byte) (told, error) {
@@ -79,6 +94,9 @@ func unpackTold(b []byte) (told, error) {
 	t := told{Row: Row{Key: string(u.bytes()), ETag: string(u.bytes()), Size: int64(u.number())}}
 	t.Outcome, t.Attempts = Outcome(u.bytes()), int(u.number())
 	t.Run = string(u.bytes())
+	t.Settings = string(u.bytes())
+	t.Suspect = u.number() == 1
+	t.Published.ETag, t.Published.Token, t.Published.Name = string(u.bytes()), int64(u.number()), string(u.bytes())
 	t.number = u.number()
 	at, n := binary.Varint(u.left)
 	if n <= 0 {

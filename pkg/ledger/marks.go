@@ -85,7 +85,7 @@ func (h Head) marksAfter(c Commit, sum Commitment, most int) *Marks {
 	switch {
 	case c.Upkeep.Mark != nil:
 		return h.Marks.add(*c.Upkeep.Mark, most)
-	case sum.Failed > 0:
+	case sum.Failed+sum.Due > 0:
 		return nil
 	}
 	return h.Marks

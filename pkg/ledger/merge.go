@@ -66,7 +66,7 @@ func (l *Ledger) maintain(ctx context.Context, head Head, c Commit) (int, error)
 
 func (l *Ledger) mergeRange(ctx context.Context, head Head, from, to int, token int64) (int, error) {
 	inputs := head.Segments[from:to]
-	outputs, err := l.rewrite(ctx, inputs, head.Segments[:from], head.Generation+1)
+	outputs, err := l.rewrite(ctx, inputs, head.Segments[:from], head.Generation+1, token)
 	if err != nil {
 		return 0, err
 	}
@@ -95,10 +95,10 @@ func (l *Ledger) mergeRange(ctx context.Context, head Head, from, to int, token 
 
 // rewrite merges the inputs into new segments. A mark of a vanished key is
 // kept while an older segment may still hold the key.
-func (l *Ledger) rewrite(ctx context.Context, inputs, older []Segment, generation int64) ([]Segment, error) {
+func (l *Ledger) rewrite(ctx context.Context, inputs, older []Segment, generation, token int64) ([]Segment, error) {
 	rows := l.merge(inputs)
 	defer rows.close()
-	out := segmentsWriter{ledger: l, generation: generation}
+	out := segmentsWriter{ledger: l, generation: generation, token: token}
 	for {
 		r, err := rows.next(ctx)
 		if err != nil {

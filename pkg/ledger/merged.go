@@ -17,7 +17,8 @@ type mergedRows struct {
 	span    span
 	pending []cursor // not opened, by first key, the last one first
 	heap    []*cursor
-	key     []byte // last returned, or hidden
+	key     []byte // last returned
+	current record // last returned
 
 	hidden int64 // rows that newer ones override
 }
@@ -71,16 +72,9 @@ func mergeRows(segments []Segment, prefix string, s span, open func(context.Cont
 }
 
 // next returns the next row, marks of vanished keys included, or nil at the
-// end. The record is valid until the next call.
+// end. What the row does not say of the visible output it has from older rows of
+// its key. The record is valid until the next call.
 func (m *mergedRows) next(ctx context.Context) (*record, error) {
-	for first := true; len(m.heap) > 0 && m.key != nil && bytes.Equal(m.heap[0].record.key, m.key); first = false {
-		if !first { // the first one was returned
-			m.hidden++
-		}
-		if err := m.advance(); err != nil {
-			return nil, err
-		}
-	}
 	for len(m.pending) > 0 && (len(m.heap) == 0 || m.pending[len(m.pending)-1].segment.First <= string(m.heap[0].record.key)) {
 		if err := m.openNext(ctx); err != nil {
 			return nil, err
@@ -94,7 +88,19 @@ func (m *mergedRows) next(ctx context.Context) (*record, error) {
 		return nil, nil
 	}
 	m.key = append(m.key[:0], top.key...)
-	return top, nil
+	m.current = *top
+	m.current.key = m.key
+	inherits := m.current.outcome != gone
+	for first := true; len(m.heap) > 0 && bytes.Equal(m.heap[0].record.key, m.key); first = false {
+		if !first {
+			m.hidden++
+			inherits = inherits && m.current.inherit(&m.heap[0].record)
+		}
+		if err := m.advance(); err != nil {
+			return nil, err
+		}
+	}
+	return &m.current, nil
 }
 
 // begins tells whether a row is not before the part that is read.

@@ -47,7 +47,18 @@ func packRecord(r record) []byte {
 	b = packText(b, r.tag.String())
 	b = binary.AppendUvarint(b, uint64(r.size))
 	b = packText(b, string(r.outcome))
-	return binary.AppendUvarint(b, uint64(r.attempts))
+	b = binary.AppendUvarint(b, uint64(r.attempts))
+	b = append(b, packBool(r.suspect))
+	b = binary.AppendUvarint(b, uint64(r.place.token))
+	b = packText(b, r.place.name)
+	return packText(b, r.shown.String())
+}
+
+func packBool(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // unpackRecord returns a record without its commit mark, which all records of
@@ -59,11 +70,16 @@ func unpackRecord(b []byte) (record, error) {
 	r.size = int64(u.number())
 	r.outcome = Outcome(u.bytes())
 	r.attempts = int(u.number())
+	r.suspect = u.number() == 1
+	r.place.token = int64(u.number())
+	r.place.name = string(u.bytes())
+	r.shown = parseTag(string(u.bytes()))
 	return r, u.err
 }
+
 func packDue(d due) []byte {
 	b := make([]byte, 0, len(d.Key)+96)
-	b = append(b, byte(d.kind))
+	b = append(b, byte(d.kind), packBool(d.Suspect))
 	b = packText(b, d.Key)
 	b = packText(b, d.ETag)
 	b = binary.AppendUvarint(b, uint64(d.Size))
@@ -76,11 +92,12 @@ func packDue(d due) []byte {
 }
 
 func unpackDue(b []byte) (due, error) {
-	if len(b) == 0 {
+	if len(b) < 2 {
 		return due{}, errPacking
 	}
-	u := unpacking{left: b[1:]}
+	u := unpacking{left: b[2:]}
 	d := due{kind: Kind(b[0])}
+	d.Suspect = b[1] == 1
 	d.Key, d.ETag = string(u.bytes()), string(u.bytes())
 	d.Size, d.Attempts = int64(u.number()), int(u.number())
 	if len(u.left) > 0 && u.err == nil {

@@ -26,6 +26,8 @@ type Replacement struct {
 	// Intact allows to replace a head that can be read, as when a segment that it
 	// names is lost. Without it such a head is ErrIntact.
 	Intact bool
+	// Identity is that of the new ledger where the old head cannot be read.
+	Identity Identity
 }
 
 // Replace writes a new ledger, all of it or nothing: segments, then the head
@@ -55,6 +57,10 @@ func (l *Ledger) replace(ctx context.Context, r Replacement) (Committed, error) 
 		return Committed{Commitment: before, Already: true}, nil
 	}
 	next := from.clone()
+	next.Open = []OpenManifest{} // their files are among the rows, or new
+	if next.Identity == (Identity{}) {
+		next.Identity = r.Identity
+	}
 	// Above that of every segment in the folder, whoever wrote it: a name never
 	// comes back with another meaning.
 	if next.Generation, err = l.lastGeneration(ctx, next.Generation); err != nil {
@@ -63,7 +69,7 @@ func (l *Ledger) replace(ctx context.Context, r Replacement) (Committed, error) 
 	next.Generation++
 	next.Token = r.Token
 	next.retire(from.now)
-	next.Segments, err = l.writeSegments(ctx, next.Generation, func(out *segmentsWriter) error {
+	next.Segments, err = l.writeSegments(ctx, next.Generation, r.Token, func(out *segmentsWriter) error {
 		return r.write(ctx, out, &sum)
 	})
 	if err != nil {
@@ -129,7 +135,7 @@ func (r Replacement) write(ctx context.Context, out *segmentsWriter, sum *Commit
 		if err := row.check(); err != nil {
 			return err
 		}
-		if !slices.Contains([]Outcome{Done, Failed, Quarantined}, row.Outcome) {
+		if !slices.Contains([]Outcome{Done, Failed, Quarantined, Due}, row.Outcome) {
 			return fmt.Errorf("key %q: outcome %q is none of a row", row.Key, row.Outcome)
 		}
 		next := row.record()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Segment format, version 1. Integers of fixed width are little-endian,
+// Segment format, version 2. Integers of fixed width are little-endian,
 // "uvarint" is encoding/binary's; checksums are CRC-32C.
 //
 //	segment = magic (8) block… index footer (44)
@@ -17,7 +17,7 @@ import (
 //	block   = uvarint rows, uvarint raw, uvarint packed, columns (packed bytes
 //	          of zstd, raw bytes unpacked), then 16 bytes for every ETag that is
 //	          an MD5, which nothing would compress
-//	columns = ten times: uvarint length, bytes (see block_writer.go)
+//	columns = twelve times: uvarint length, bytes (see block_writer.go)
 //	index   = uvarint raw, zstd of: uvarint blocks; for each block: uvarint
 //	          length of its frame, uvarint rows, uvarint bytes shared with the
 //	          key before, uvarint length and bytes of the rest of its first key;
@@ -31,8 +31,8 @@ import (
 // are stored by column: what repeats costs next to nothing, and 16 bytes of
 // ETag and the digits of a size are what a row comes to.
 const (
-	segmentMagic  = "LOCKSEG\x01"
-	segmentEnd    = "\x01LOCKSEG-END"
+	segmentMagic  = "LOCKSEG\x02"
+	segmentEnd    = "\x02LOCKSEG-END"
 	frameHeader   = 1 + 4 + 4 + 4
 	footerBytes   = 8 + 8 + 8 + 4 + 4 + len(segmentEnd)
 	kindBlock     = byte('B')
@@ -52,25 +52,57 @@ type record struct {
 	outcome  Outcome
 	attempts int
 	commit   commitMark
+	suspect  bool
+	// cut: what older rows published does not hold any more; the key was gone.
+	cut bool
+	// place and shown are what is visible of the file: under which name and token,
+	// and of which version. A zero place is what older rows say.
+	place place
+	shown tag
 }
 
 // commitMark is what the rows of one commit have in common.
 type commitMark struct {
-	run string
-	at  int64 // Unix seconds, 0 for unknown
+	run      string
+	at       int64 // Unix seconds, 0 for unknown
+	settings string
 }
 
-func newCommitMark(run string, at time.Time) commitMark {
-	if at.IsZero() {
-		return commitMark{run: run}
+// place is what the outputs that one run published have in common.
+type place struct {
+	token int64
+	name  string
+}
+
+func newCommitMark(run string, at time.Time, settings string) commitMark {
+	mark := commitMark{run: run, settings: settings}
+	if !at.IsZero() {
+		mark.at = at.Unix()
 	}
-	return commitMark{run: run, at: at.Unix()}
+	return mark
+}
+
+// inherit takes over what an older row of the same key says of the visible
+// output. It returns false when nothing more is to be learned from older rows.
+func (r *record) inherit(older *record) (more bool) {
+	switch {
+	case r.place != place{} || r.cut:
+		return false
+	case older.outcome == gone:
+		r.cut = true
+		return false
+	}
+	r.place, r.shown, r.cut = older.place, older.shown, older.cut
+	return r.place == place{} && !r.cut
 }
 
 func (r *record) row() Row {
 	row := Row{
 		Key: string(r.key), ETag: r.tag.String(), Size: r.size,
-		Outcome: r.outcome, Attempts: r.attempts, Run: r.commit.run,
+		Outcome: r.outcome, Attempts: r.attempts, Run: r.commit.run, Settings: r.commit.settings, Suspect: r.suspect,
+	}
+	if r.place != (place{}) {
+		row.Published = Published{ETag: r.shown.String(), Token: r.place.token, Name: r.place.name}
 	}
 	if r.commit.at != 0 {
 		row.At = time.Unix(r.commit.at, 0).UTC()
@@ -80,14 +112,25 @@ func (r *record) row() Row {
 
 // record is the row as a segment holds it.
 func (r Row) record() record {
-	return record{
-		key: []byte(r.Key), tag: parseTag(r.ETag), size: r.Size,
-		outcome: r.Outcome, attempts: r.Attempts, commit: newCommitMark(r.Run, r.At),
+	next := record{
+		key: []byte(r.Key), tag: parseTag(r.ETag), size: r.Size, suspect: r.Suspect,
+		outcome: r.Outcome, attempts: r.Attempts, commit: newCommitMark(r.Run, r.At, r.Settings),
 	}
+	if p := r.Published; p != (Published{}) {
+		next.place, next.shown = place{token: p.Token, name: p.Name}, parseTag(p.ETag)
+	}
+	return next
 }
 
 // outcomeCodes are the bytes of the outcomes in a segment. Never renumber.
-var outcomeCodes = [...]Outcome{1: Done, 2: Failed, 3: Quarantined, 4: gone}
+var outcomeCodes = [...]Outcome{1: Done, 2: Failed, 3: Quarantined, 4: gone, 5: Due}
+
+// Flags in the byte of an outcome.
+const (
+	flagSuspect = 0x80
+	flagCut     = 0x40
+	outcomeBits = 0x3f
+)
 
 func outcomeCode(o Outcome) (byte, error) {
 	for code, outcome := range outcomeCodes {
@@ -95,7 +138,7 @@ func outcomeCode(o Outcome) (byte, error) {
 			return byte(code), nil
 		}
 	}
-	return 0, fmt.Errorf("outcome %q is none of done, failed, quarantined", o)
+	return 0, fmt.Errorf("outcome %q is none of done, failed, quarantined, due", o)
 }
 
 func frameHead(kind byte, number uint32, payload []byte) [frameHeader]byte {

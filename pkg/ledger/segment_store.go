@@ -30,6 +30,7 @@ func (l *Ledger) newSegment() (*segmentBuilder, error) {
 type segmentsWriter struct {
 	ledger     *Ledger
 	generation int64
+	token      int64
 	current    *segmentBuilder
 	written    []Segment
 }
@@ -50,7 +51,7 @@ func (w *segmentsWriter) add(ctx context.Context, r *record) (err error) {
 }
 
 func (w *segmentsWriter) finish(ctx context.Context) error {
-	s, err := w.ledger.putSegment(ctx, w.current, w.generation)
+	s, err := w.ledger.putSegment(ctx, w.current, w.generation, w.token)
 	w.written, w.current = append(w.written, s), nil
 	return err
 }
@@ -66,13 +67,13 @@ func (w *segmentsWriter) close(ctx context.Context) ([]Segment, error) {
 }
 
 // putSegment uploads what b holds, named after the generation that will name
-// it first. Nobody sees it before a head does.
-func (l *Ledger) putSegment(ctx context.Context, b *segmentBuilder, generation int64) (Segment, error) {
+// it first and the token of its writer. Nobody sees it before a head does.
+func (l *Ledger) putSegment(ctx context.Context, b *segmentBuilder, generation, token int64) (Segment, error) {
 	stats, err := b.close()
 	if err != nil {
 		return Segment{}, fmt.Errorf("write segment: %w", err)
 	}
-	name := fmt.Sprintf("segments/%012d-%s.seg", generation, contentName(b.body.Bytes()))
+	name := fmt.Sprintf("segments/%012d-%016d-%s.seg", generation, token, contentName(b.body.Bytes()))
 	if _, err := l.store.Put(ctx, l.prefix+name, bytes.NewReader(b.body.Bytes()), "application/octet-stream", bucket.Condition{}); err != nil {
 		return Segment{}, fmt.Errorf("write segment: %w", err)
 	}

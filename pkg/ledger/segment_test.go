@@ -26,7 +26,7 @@ func encode(t testing.TB, blockRows int, rows ...Row) []byte {
 	}
 	for _, row := range rows {
 		r := record{key: []byte(row.Key), tag: parseTag(row.ETag), size: row.Size, outcome: row.Outcome,
-			attempts: row.Attempts, commit: newCommitMark(row.Run, row.At)}
+			attempts: row.Attempts, commit: newCommitMark(row.Run, row.At, row.Settings)}
 		if err := w.add(&r); err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func FuzzBlock(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, row := range sampleRows() {
-		r := record{key: []byte(row.Key), tag: parseTag(row.ETag), size: row.Size, outcome: row.Outcome, commit: newCommitMark(row.Run, row.At)}
+		r := record{key: []byte(row.Key), tag: parseTag(row.ETag), size: row.Size, outcome: row.Outcome, commit: newCommitMark(row.Run, row.At, row.Settings)}
 		if err := w.add(&r); err != nil {
 			f.Fatal(err)
 		}

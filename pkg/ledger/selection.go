@@ -57,6 +57,10 @@ type Selection struct {
 	// which the first run makes whose cutoff is Reconcile after that of the last.
 	Lexicographic       bool
 	LookBack, Reconcile time.Duration
+	// Settings stand for the processing settings of the run. What failed or was
+	// quarantined under others is taken, with its attempts counted from zero. Empty
+	// is all settings.
+	Settings string
 }
 
 // Validate returns a *SelectionError for a selection that is malformed or can
@@ -188,7 +192,7 @@ func (s *selector) deferred(e *bucket.Entry, row *record, kind Kind, cutoff time
 		return DeferArchived
 	case s.MinAge > 0 && e.LastModified.After(cutoff.Add(-s.MinAge)):
 		return DeferTooYoung
-	case kind == Retried && s.Backoff > 0 && cutoff.Unix() < row.commit.at+int64(s.backoff(row.attempts)/time.Second):
+	case kind == Retried && row.outcome == Failed && !s.isOutdated(row) && s.Backoff > 0 && cutoff.Unix() < row.commit.at+int64(s.backoff(row.attempts)/time.Second):
 		return DeferBackoff
 	}
 	return ""

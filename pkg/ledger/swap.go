@@ -65,8 +65,8 @@ func (l *Ledger) look(ctx context.Context) (v version, damage *DamagedError, err
 	if errors.As(err, &damage) {
 		return v, damage, nil
 	}
-	if err != nil {
-		return version{}, nil, err
+	if err != nil { // of an older or a newer program
+		return version{exists: true, etag: v.etag, now: v.now}, nil, err
 	}
 	return v, nil, nil
 }
@@ -159,6 +159,8 @@ func (v version) clone() Head {
 	h.Segments = slices.Clone(h.Segments)
 	h.Commits = slices.Clone(h.Commits)
 	h.Retired = slices.Clone(h.Retired)
+	h.Open = slices.Clone(h.Open)
+	h.Entries = slices.Clone(h.Entries)
 	return h
 }
 

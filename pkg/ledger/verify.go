@@ -16,6 +16,12 @@ func (l *Ledger) Verify(ctx context.Context) error {
 		return err
 	}
 	var found []error
+	if err := l.checkNewest(ctx, nil); err != nil {
+		if !errors.Is(err, ErrDamaged) {
+			return fmt.Errorf("verify ledger: %w", err)
+		}
+		found = append(found, err)
+	}
 	for _, s := range head.Segments {
 		err := l.verifySegment(ctx, s)
 		if err != nil && !errors.Is(err, ErrDamaged) {

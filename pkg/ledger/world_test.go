@@ -456,7 +456,7 @@ func (w *world) expected(sel Selection) []Candidate {
 			if row.Outcome != Failed || sel.Backoff > 0 && w.clock.now().Before(row.At.Add(pause)) {
 				continue
 			}
-			c.Attempts, c.Again = row.Attempts, true
+			c.Attempts = row.Attempts
 		}
 		if strings.HasPrefix(key, sel.Prefix+"/") && (sel.MinAge == 0 || !f.LastModified.After(w.clock.now().Add(-sel.MinAge))) {
 			due = append(due, c)

@@ -12,13 +12,13 @@ import (
 // printer is a Publisher; a real one uploads.
 type printer struct{}
 
-func (printer) Publish(_ context.Context, name, _ string, body io.ReadSeeker) error {
-	text, err := io.ReadAll(body)
+func (printer) Publish(_ context.Context, out process.Output) error {
+	text, err := io.ReadAll(out.Body)
 	if err != nil {
 		return err
 	}
-	fmt.Println(name)
-	if name == process.RejectedName {
+	fmt.Println(out.Name)
+	if out.Name == process.RejectedName {
 		fmt.Print(string(text))
 	}
 	return nil
@@ -42,7 +42,7 @@ func Example() {
 	}
 	fmt.Println(outcome.Rows, "rows,", outcome.Rejected, "rejected")
 	// Output:
-	// rejected.ndjson
+	// _rejected.ndjson
 	// {"record":2,"line":3,"reason":"its number of fields is 1, the header's is 2","raw":"2012-01-02"}
 	// parquet
 	// 2 rows, 1 rejected

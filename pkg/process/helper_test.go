@@ -23,7 +23,8 @@ type shelf struct {
 	fail    map[string]error // by name
 }
 
-func (s *shelf) Publish(_ context.Context, name, contentType string, body io.ReadSeeker) error {
+func (s *shelf) Publish(_ context.Context, out Output) error {
+	name, contentType, body := out.Name, out.ContentType, out.Body
 	if err := s.fail[name]; err != nil {
 		return err
 	}

@@ -2,9 +2,12 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 const (
@@ -14,7 +17,7 @@ const (
 	// before [OutputName]: one JSON object a line, with the record's number and
 	// first line (both from 1), the reason, and its text as "raw", or as
 	// "rawBase64" when it is not UTF-8.
-	RejectedName = "rejected.ndjson"
+	RejectedName = "_rejected.ndjson"
 
 	outputType   = "application/vnd.apache.parquet"
 	rejectedType = "application/x-ndjson"
@@ -55,9 +58,28 @@ func NewParquet(cfg Config) (*Parquet, error) {
 func (p *Parquet) Process(ctx context.Context, in File, out Publisher) (Outcome, error) {
 	outcome, err := p.process(ctx, in, out)
 	if err != nil {
-		return Outcome{}, fmt.Errorf("process %q: %w", in.Key, err)
+		return Outcome{}, fmt.Errorf("process %q: %w", in.Key, ownTrouble(err))
 	}
 	return outcome, nil
+}
+
+// ownTrouble marks an error that is not the file's: what is left are the body,
+// the publisher, and temporary files.
+func ownTrouble(err error) error {
+	if errors.Is(err, ErrMalformed) || errors.Is(err, ErrUnsupported) {
+		return err
+	}
+	return notFile{err}
+}
+
+type notFile struct{ error }
+
+func (e notFile) Unwrap() []error { return []error{ErrNotFile, e.error} }
+
+// Settings stand for all that decides which files this processor takes, and what
+// it makes of them. Files that failed under other settings are worth another try.
+func (p *Parquet) Settings() string {
+	return fmt.Sprintf("parquet 2 maxBytes=%d maxRecordBytes=%d", p.cfg.MaxBytes, p.cfg.MaxRecordBytes)
 }
 
 func (p *Parquet) process(ctx context.Context, in File, out Publisher) (Outcome, error) {
@@ -100,17 +122,18 @@ func (p *Parquet) process(ctx context.Context, in File, out Publisher) (Outcome,
 		if err := rejects.flush(); err != nil {
 			return Outcome{}, err
 		}
-		if err := publish(ctx, out, RejectedName, rejectedType, rejects.file, &outcome); err != nil {
+		if err := publish(ctx, out, Output{Name: RejectedName, ContentType: rejectedType, Rejected: outcome.Rejected}, rejects.file, &outcome); err != nil {
 			return Outcome{}, err
 		}
 	}
-	if err := publish(ctx, out, OutputName, outputType, output, &outcome); err != nil {
+	visible := Output{Name: OutputName, ContentType: outputType, Rows: outcome.Rows, Rejected: outcome.Rejected}
+	if err := publish(ctx, out, visible, output, &outcome); err != nil {
 		return Outcome{}, err
 	}
 	return outcome, nil
 }
 
-func publish(ctx context.Context, out Publisher, name, contentType string, file *os.File, outcome *Outcome) error {
+func publish(ctx context.Context, out Publisher, output Output, file *os.File, outcome *Outcome) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -118,11 +141,34 @@ func publish(ctx context.Context, out Publisher, name, contentType string, file 
 	if err != nil {
 		return err
 	}
-	if err := out.Publish(ctx, name, contentType, io.NewSectionReader(file, 0, size)); err != nil {
-		return fmt.Errorf("publish %s: %w", name, err)
+	output.Body = io.NewSectionReader(file, 0, size)
+	if err := out.Publish(ctx, output); err != nil {
+		return fmt.Errorf("publish %s: %w", output.Name, err)
 	}
 	outcome.Bytes += size
-	outcome.Outputs = append(outcome.Outputs, name)
+	outcome.Outputs = append(outcome.Outputs, output.Name)
+	return nil
+}
+
+// Empty implements [Emptier].
+func (p *Parquet) Empty(ctx context.Context, in File, previous io.ReaderAt, size int64, out Publisher) error {
+	fail := func(err error) error { return fmt.Errorf("empty the output of %q: %w", in.Key, ownTrouble(err)) }
+	there, err := parquet.OpenFile(previous, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return fail(fmt.Errorf("read the output that is there: %w", err))
+	}
+	temp := &scratch{dir: p.cfg.ScratchDir}
+	defer temp.close()
+	file, err := temp.create()
+	if err != nil {
+		return fail(err)
+	}
+	if err := parquet.NewWriter(file, append(footer(in), there.Schema())...).Close(); err != nil {
+		return fail(fmt.Errorf("write Parquet: %w", err))
+	}
+	if err := publish(ctx, out, Output{Name: OutputName, ContentType: outputType}, file, &Outcome{}); err != nil {
+		return fail(err)
+	}
 	return nil
 }
 

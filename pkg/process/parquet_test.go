@@ -41,7 +41,7 @@ func TestTheOutputIsNotPublishedWhenTheRejectedRowsCouldNotBe(t *testing.T) {
 	}
 	out := &shelf{fail: map[string]error{RejectedName: lost}}
 	_, err = p.Process(t.Context(), File{Key: "a.csv", Body: strings.NewReader("a,b\n1,2\n3\n")}, out)
-	wantError(t, err, lost, `process "a.csv": publish rejected.ndjson: lease lost`)
+	wantError(t, err, lost, `process "a.csv": publish _rejected.ndjson: lease lost`)
 	if len(out.names) > 0 {
 		t.Errorf("published %q", out.names)
 	}
@@ -222,8 +222,8 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 type publisherFunc func(name string)
 
-func (f publisherFunc) Publish(_ context.Context, name, _ string, _ io.ReadSeeker) error {
-	f(name)
+func (f publisherFunc) Publish(_ context.Context, out Output) error {
+	f(out.Name)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 )
@@ -17,7 +18,7 @@ type scratch struct {
 func (s *scratch) create() (*os.File, error) {
 	file, err := os.CreateTemp(s.dir, "lockstep-*")
 	if err != nil {
-		return nil, fmt.Errorf("create temporary file: %w", err)
+		return nil, fmt.Errorf("no temporary file can be made in %s; see that it is there, writable and has room (ephemeralStorageMB of the process function): %w", cmp.Or(s.dir, os.TempDir()), err)
 	}
 	_ = os.Remove(file.Name())
 	s.files = append(s.files, file)

@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// Metadata that ties an output to the version of its source.
-	metadataKey  = "lockstep.source.key"
-	metadataETag = "lockstep.source.etag"
+	// Metadata that ties an output to the version of its source, and to the run
+	// that wrote it.
+	metadataKey   = "lockstep.source.key"
+	metadataETag  = "lockstep.source.etag"
+	metadataToken = "lockstep.token"
 
 	// maxDictionaryBytes is where a string column stops to profit from a dictionary.
 	maxDictionaryBytes = 1 << 20
@@ -24,16 +26,19 @@ const (
 	valueOverhead = 8
 )
 
-// writeTable reads the records a second time and writes the good ones.
-func (p *Parquet) writeTable(ctx context.Context, to *os.File, in File, t *table, again records) error {
-	options := []parquet.WriterOption{
-		schemaOf(t),
-		parquet.CreatedBy("lockstep", "1", "parquet-go"), // else it would depend on how we were built
+// footer is what every output says of itself.
+func footer(in File) []parquet.WriterOption {
+	return []parquet.WriterOption{
+		parquet.CreatedBy("lockstep", "2", "parquet-go"), // else it would depend on how we were built
 		parquet.KeyValueMetadata(metadataKey, in.Key),
 		parquet.KeyValueMetadata(metadataETag, in.ETag),
-		parquet.Compression(&parquet.Zstd),
-		parquet.DictionaryMaxBytes(maxDictionaryBytes),
+		parquet.KeyValueMetadata(metadataToken, strconv.FormatInt(in.Token, 10)),
 	}
+}
+
+// writeTable reads the records a second time and writes the good ones.
+func (p *Parquet) writeTable(ctx context.Context, to *os.File, in File, t *table, again records) error {
+	options := append(footer(in), schemaOf(t), parquet.Compression(&parquet.Zstd), parquet.DictionaryMaxBytes(maxDictionaryBytes))
 	for i, name := range t.names {
 		if t.unbounded(i) {
 			options = append(options, skipBounds(name)...)

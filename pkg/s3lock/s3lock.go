@@ -1,5 +1,9 @@
 // Package s3lock keeps a lease in one S3 object.
 //
+// Two clients that give the same owner are one owner, and hold the lock together.
+// Whoever is to exclude others takes lease.UniqueOwner. Open is the shortest way
+// to a lock.
+//
 // It promises compare and swap by conditional PUT: If-None-Match: * to create,
 // If-Match with the ETag exactly as received to replace. The lease's clock is
 // the Date of S3's answers.
@@ -86,7 +90,7 @@ func (r *Register) Load(ctx context.Context, known string) (lease.Reading, error
 		case errors.Is(err, bucket.ErrNotModified):
 			return lease.Reading{Version: known, Now: now, Unchanged: true}, nil
 		case errors.Is(err, bucket.ErrNotFound):
-			return lease.Reading{Now: now}, nil
+			return lease.Reading{Now: now, Deleted: errors.Is(err, bucket.ErrDeleteMarker)}, nil
 		case ctx.Err() == nil && !passing(err):
 			return lease.Reading{}, fmt.Errorf("%w: %w", lease.ErrRefused, err)
 		}
@@ -101,6 +105,27 @@ func (r *Register) Load(ctx context.Context, known string) (lease.Reading, error
 		return lease.Reading{}, fmt.Errorf("%w: %s came without an ETag; this endpoint cannot keep a lock", lease.ErrRefused, r)
 	}
 	return lease.Reading{Value: value, Version: object.ETag, Now: object.ServerTime}, nil
+}
+
+// RemoveDeleteMark is lease.MarkRemover, where the bucket gives access to versions.
+func (r *Register) RemoveDeleteMark(ctx context.Context) error {
+	versions, ok := r.bucket.(interface {
+		Versions(ctx context.Context, key string) ([]bucket.Version, error)
+		DeleteVersion(ctx context.Context, key, versionID string) error
+	})
+	if !ok {
+		return errors.New("this bucket gives no access to versions: remove the delete marker of the lock's object by other means")
+	}
+	all, err := versions.Versions(ctx, r.key)
+	if err != nil {
+		return fmt.Errorf("look for the delete marker: %w", err)
+	}
+	for _, v := range all {
+		if v.IsLatest && v.DeleteMarker {
+			return versions.DeleteVersion(ctx, r.key, v.VersionID)
+		}
+	}
+	return nil
 }
 
 // Swap is lease.Register, by a conditional PUT.
