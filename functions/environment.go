@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/sfn"
 
 	"github.com/lockstep-pipeline/lockstep/internal/step"
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
@@ -75,7 +74,6 @@ func newSteps(ctx context.Context, log *slog.Logger, measure func(step.Measureme
 	steps, err := step.New(step.Config{
 		Open:      open,
 		Processor: processor,
-		MapRuns:   mapRuns{sfn.NewFromConfig(aws)},
 		Log:       log,
 		Measure:   measure,
 	})

@@ -30,7 +30,7 @@ func (p *prober) before(acquire acquireStep) acquireStep {
 		return acquire
 	}
 	return func(ctx context.Context, in step.AcquireInput) (step.AcquireOutput, error) {
-		config, err := step.ParseConfig(in.Config)
+		config, err := step.ParseConfig(in.Execution.Input)
 		if err != nil {
 			return step.AcquireOutput{}, err
 		}

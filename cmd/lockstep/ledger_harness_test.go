@@ -77,7 +77,7 @@ func (shouting) Process(ctx context.Context, in processing.File, out processing.
 	if bytes.Contains(content, []byte("poison")) {
 		return processing.Outcome{}, fmt.Errorf("%w: it is poison", processing.ErrMalformed)
 	}
-	err = out.Publish(ctx, processing.OutputName, "application/octet-stream", bytes.NewReader(bytes.ToUpper(content)))
+	err = out.Publish(ctx, processing.Output{Name: processing.OutputName, ContentType: "application/octet-stream", Body: bytes.NewReader(bytes.ToUpper(content))})
 	return processing.Outcome{Rows: 1}, err
 }
 

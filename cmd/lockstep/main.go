@@ -22,7 +22,9 @@ type commands struct {
 	History historyCommand `cmd:"" help:"What executions of a deployed stack did, event by event, or a list of them."`
 
 	Plan   planCommand    `cmd:"" help:"What the next run would take, and why it would leave the rest."`
-	Ledger ledgerCommands `cmd:"" help:"Look after a pipeline's ledger: list, explain, retry, forget, verify, rebuild."`
+	Ledger ledgerCommands `cmd:"" help:"Look after a pipeline's ledger: list, explain, retry, forget, verify, restore, rebuild."`
+
+	Outputs outputsCommands `cmd:"" help:"Look after a pipeline's outputs: hold them against the ledger, remove strays."`
 
 	Exec execCommand  `cmd:"" help:"Run a command under a lock, as flock(1) does on one machine."`
 	Lock lockCommands `cmd:"" help:"Look after locks: who has them, what happened, break, list."`

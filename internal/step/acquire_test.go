@@ -2,6 +2,7 @@ package step
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestAWaitingRunIsToldWhoHoldsTheLock(t *testing.T) {
 		equal(t, "token", out.Token, 0)
 		equal(t, "expires", out.Expires, "")
 		equal(t, "wait", out.WaitSeconds, 15)
-		for _, part := range []string{execution("P1").ID, "token 1", "since 2000-01-01T00:00:00Z", "until 2000-01-01T00:02:05Z"} {
+		for _, part := range []string{w.execution("P1").ID, "token 1", "since 2000-01-01T00:00:00Z", "until 2000-01-01T00:02:05Z"} {
 			if !strings.Contains(out.Reason, part) {
 				t.Errorf("%q does not say %q", out.Reason, part)
 			}
@@ -69,7 +70,7 @@ func TestWithEnoughWaitersANewcomerIsSuperseded(t *testing.T) {
 		equal(t, "decision for the first waiter", w.ask("P2").Decision, DecisionWait)
 		out := w.ask("P3")
 		equal(t, "decision for the second", out.Decision, DecisionSuperseded)
-		if !strings.Contains(out.Reason, execution("P1").ID) || !strings.Contains(out.Reason, "lock.maxWaiters 1") {
+		if !strings.Contains(out.Reason, w.execution("P1").ID) || !strings.Contains(out.Reason, "lock.maxWaiters 1") {
 			t.Errorf("reason %q", out.Reason)
 		}
 		w.release("P1", token)
@@ -96,7 +97,7 @@ func TestARunThatWaitedTooLongNamesTheHolderAndLeavesTheQueue(t *testing.T) {
 		equal(t, "decision", out.Decision, DecisionTimedOut)
 		equal(t, "waited", out.WaitedSeconds, 60)
 		equal(t, "wait", out.WaitSeconds, 0)
-		for _, part := range []string{execution("P1").ID, "lock.maxWaitSeconds 60", "s3://state/lockstep/lock.json"} {
+		for _, part := range []string{w.execution("P1").ID, "lock.maxWaitSeconds 60", "s3://state/lockstep/lock.json"} {
 			if !strings.Contains(out.Reason, part) {
 				t.Errorf("%q does not say %q", out.Reason, part)
 			}
@@ -104,6 +105,9 @@ func TestARunThatWaitedTooLongNamesTheHolderAndLeavesTheQueue(t *testing.T) {
 		equal(t, "decision for the next, which finds the queue empty", w.ask("P3").Decision, DecisionWait)
 		w.release("P1", token)
 		equal(t, "decision for the next", w.ask("P3").Decision, DecisionHeld)
+		if _, err := w.steps.Acquire(w.Context(), AcquireInput{Execution: w.execution("P2")}); !errors.As(Translate(err), new(*RunEndedError)) {
+			t.Errorf("a late call of the run that gave up: %v", err)
+		}
 	})
 }
 
@@ -113,7 +117,7 @@ func TestARunThatMayNotWaitGivesUpAtOnce(t *testing.T) {
 		token := w.begin("P1")
 		equal(t, "decision", w.ask("P2").Decision, DecisionTimedOut)
 		w.release("P1", token)
-		equal(t, "decision", w.ask("P2").Decision, DecisionHeld)
+		equal(t, "decision", w.ask("P3").Decision, DecisionHeld)
 	})
 }
 
@@ -121,11 +125,12 @@ func TestARunThatMayNotWaitGivesUpAtOnce(t *testing.T) {
 // comes round again and again while the holder renews it.
 func TestANextInLineAsksNoMoreOftenThanTheHistoryBears(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.set("lock.ttlSeconds", 10)
-		w.set("lock.graceSeconds", 1)
+		w.set("lock.ttlSeconds", 60)
+		w.set("lock.graceSeconds", 2)
 		w.set("lock.maxWaitSeconds", 43200)
 		w.set("lock.pollSeconds", 1)
 		w.begin("P1")
+		time.Sleep(61 * time.Second)
 		out := w.ask("P2")
 		equal(t, "decision", out.Decision, DecisionWait)
 		equal(t, "wait", out.WaitSeconds, 22) // 43,200 s in 2,000 turns
@@ -150,7 +155,7 @@ func TestACorruptLockCountsAsHeldAndSaysSo(t *testing.T) {
 		inWorld(t, func(w *world) {
 			_, err := w.state.Put(w.Context(), LockKey(w.parsed()), strings.NewReader(body), "", bucket.Condition{})
 			w.ok(err)
-			_, err = w.steps.Acquire(w.Context(), AcquireInput{Execution: execution("P1"), Config: w.config()})
+			_, err = w.steps.Acquire(w.Context(), AcquireInput{Execution: w.execution("P1")})
 			var corrupt *LockCorruptError
 			if !errors.As(Translate(err), &corrupt) || !strings.Contains(err.Error(), "s3://state/lockstep/lock.json") {
 				t.Errorf("%s: %v", name, err)
@@ -180,10 +185,48 @@ func TestALostReplyIsFoundByAskingAgain(t *testing.T) {
 func TestALockThatDoesNotAnswerIsTransient(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.state.Fault(func(string, string) error { return errors.New("no route to host") }, nil)
-		_, err := w.steps.Acquire(w.Context(), AcquireInput{Execution: execution("P1"), Config: w.config()})
+		_, err := w.steps.Acquire(w.Context(), AcquireInput{Execution: w.execution("P1")})
 		var transient *TransientError
 		if !errors.As(Translate(err), &transient) {
 			t.Errorf("%T: %v", Translate(err), err)
+		}
+	})
+}
+
+// turn is one turn of a run whose state machine kept this state.
+func (w *world) turn(run string, state RunState) AcquireOutput {
+	w.Helper()
+	out, err := w.steps.Acquire(w.Context(), AcquireInput{Execution: w.execution(run), State: state})
+	w.ok(err)
+	return out
+}
+
+// A run that lost its lock queues again, three times at most, and fails with its
+// first loss; waits and turns are those of the run.
+func TestARunThatLostItsLockBeginsALap(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set("lock.ttlSeconds", 60)
+		held := w.turn("P1", RunState{})
+		for lap := 1; lap <= 3; lap++ {
+			equal(t, "lap", held.Lap, int64(lap))
+			time.Sleep(70 * time.Second)
+			other := fmt.Sprint("Q", lap)
+			token := w.begin(other)
+			state := RunState{Acquired: &held, Lost: &Failure{Error: "LeaseLostError", Cause: fmt.Sprint("loss ", lap)}}
+			waits := w.turn("P1", state)
+			if lap == 3 {
+				equal(t, "decision", waits.Decision, DecisionOvertaken)
+				equal(t, "loss", *waits.Loss, Failure{Error: "LeaseLostError", Cause: "loss 1"})
+				return
+			}
+			equal(t, "decision", waits.Decision, DecisionWait)
+			time.Sleep(20 * time.Second)
+			w.release(other, token)
+			state.Acquired = &waits
+			held = w.turn("P1", state)
+			equal(t, "decision", held.Decision, DecisionHeld)
+			equal(t, "waited", held.WaitedSeconds, int64(20*lap))
+			equal(t, "turns", held.Turns, int64(1+2*lap))
 		}
 	})
 }

@@ -19,9 +19,9 @@ type RunConfig struct {
 	// Trigger says who started the run ("schedule", "backfill", a person); free text.
 	Trigger string `json:"trigger"`
 
-	Source      Location `json:"source"`      // where new files arrive
-	Destination Location `json:"destination"` // where outputs go
-	State       Location `json:"state"`       // lock, ledger and run records
+	Source      Location    `json:"source"`      // where new files arrive
+	Destination Destination `json:"destination"` // where outputs go
+	State       Location    `json:"state"`       // lock, ledger and run records
 
 	Lock      LockSettings      `json:"lock"`
 	Selection SelectionSettings `json:"selection"`
@@ -36,10 +36,33 @@ type Location struct {
 	Prefix string `json:"prefix"`
 }
 
+// Destination is the folder of the outputs, and what it shows.
+type Destination struct {
+	Bucket   string   `json:"bucket"`
+	Prefix   string   `json:"prefix"`
+	Versions Versions `json:"versions"` // "latest" (default) or "all"
+}
+
+// Location is the folder alone.
+func (d Destination) Location() Location { return Location{Bucket: d.Bucket, Prefix: d.Prefix} }
+
+// Versions says which versions of a source file a destination shows.
+type Versions string
+
+// The two kinds.
+const (
+	// VersionsLatest: one visible output for each file, of the newest version that
+	// was done. Readers of the folder count each file once.
+	VersionsLatest Versions = "latest"
+	// VersionsAll: an output for each version, with the version in its key. For
+	// archives; readers choose among the versions.
+	VersionsAll Versions = "all"
+)
+
 // LockSettings govern the lease on the pipeline.
 type LockSettings struct {
-	TTLSeconds     int `json:"ttlSeconds"`     // a lease not renewed for so long is over; 10 to 3,600, default 120
-	GraceSeconds   int `json:"graceSeconds"`   // others take over so much later; 1 to 300, default 5
+	TTLSeconds     int `json:"ttlSeconds"`     // a lease not renewed for so long is over; 60 to 3,600, default 120
+	GraceSeconds   int `json:"graceSeconds"`   // others take over so much later; 2 to 300, default 5
 	PollSeconds    int `json:"pollSeconds"`    // pause between two turns of a waiting run; 1 to 300, default 15
 	MaxWaitSeconds int `json:"maxWaitSeconds"` // a run that waited so long gives up; 0 to 43,200, default 3,600
 	MaxWaiters     int `json:"maxWaiters"`     // with so many waiting, a newcomer is superseded; 0 = as many as a lock has room for, 1,000
@@ -99,17 +122,20 @@ type FailureSettings struct {
 	MaxAttempts       int       `json:"maxAttempts"`       // then a file is quarantined; 1 to 100, default 3
 	BackoffSeconds    int       `json:"backoffSeconds"`    // pause after a failed attempt, doubled by each further one up to a day; 0 to 86,400, default 300
 	MaxFailedFraction float64   `json:"maxFailedFraction"` // a run in which more failed is a failed run; 0 to 1, default 0.5
-	Atomicity         Atomicity `json:"atomicity"`         // "file" (default) or "run"
+	MinFailedFiles    int       `json:"minFailedFiles"`    // fewer failed files do not fail a run in which others are done; 1 to 1,000,000, default 10
+	Atomicity         Atomicity `json:"atomicity"`         // "file"
 }
 
 // Atomicity is what one failing file does to the others of its run.
 type Atomicity string
 
-// The two kinds: commit what succeeded, or nothing and remove the run's outputs.
-const (
-	AtomicityFile Atomicity = "file"
-	AtomicityRun  Atomicity = "run"
-)
+// AtomicityFile commits each file that succeeded, whatever became of the others.
+const AtomicityFile Atomicity = "file"
+
+// atomicityRun, all or nothing, is refused: a folder shows an object as soon as
+// it is written, so that a run could keep this promise only by deleting outputs,
+// and one of those may be another run's by then.
+const atomicityRun Atomicity = "run"
 
 // maxConfigBytes bounds a configuration, since it travels with every batch
 // inside Step Functions' 256 KiB payloads.
@@ -125,10 +151,11 @@ func ParseConfig(raw json.RawMessage) (RunConfig, error) {
 		return RunConfig{}, invalid("config", "has %d bytes; at most %d fit beside a batch in one payload", len(raw), maxConfigBytes)
 	}
 	c := RunConfig{
-		Lock:      LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 15, MaxWaitSeconds: 3600},
-		Selection: SelectionSettings{First: FirstByKey, Order: OrderAny, LookBackSeconds: 86400, ReconcileSeconds: 86400},
-		Batch:     BatchSettings{MaxFiles: 20, MaxBytes: 256 << 20, MaxConcurrency: 10},
-		Failure:   FailureSettings{MaxAttempts: 3, BackoffSeconds: 300, MaxFailedFraction: 0.5, Atomicity: AtomicityFile},
+		Lock:        LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 15, MaxWaitSeconds: 3600},
+		Selection:   SelectionSettings{First: FirstByKey, Order: OrderAny, LookBackSeconds: 86400, ReconcileSeconds: 86400},
+		Destination: Destination{Versions: VersionsLatest},
+		Batch:       BatchSettings{MaxFiles: 20, MaxBytes: 256 << 20, MaxConcurrency: 10},
+		Failure:     FailureSettings{MaxAttempts: 3, BackoffSeconds: 300, MaxFailedFraction: 0.5, MinFailedFiles: 10, Atomicity: AtomicityFile},
 	}
 	if err := decodeStrict(raw, &c); err != nil {
 		return RunConfig{}, err
@@ -155,7 +182,7 @@ func (c RunConfig) validate() error {
 	for _, l := range []struct {
 		field string
 		at    Location
-	}{{"source", c.Source}, {"destination", c.Destination}, {"state", c.State}} {
+	}{{"source", c.Source}, {"destination", c.Destination.Location()}, {"state", c.State}} {
 		if l.at.Bucket == "" {
 			return invalid(l.field+".bucket", "is missing; name the bucket")
 		}
@@ -178,17 +205,21 @@ func (c RunConfig) validate() error {
 	if err := c.validateNumbers(); err != nil {
 		return err
 	}
-	if c.Failure.Atomicity != AtomicityFile && c.Failure.Atomicity != AtomicityRun {
-		return invalid("failure.atomicity", "is %q; use %q (commit what succeeded) or %q (all or nothing)", c.Failure.Atomicity, AtomicityFile, AtomicityRun)
+	switch c.Failure.Atomicity {
+	case AtomicityFile:
+	case atomicityRun:
+		return invalid("failure.atomicity", "is %q, which a folder cannot keep: each output is visible once it is written, and taking it back could delete another run's; use %q", atomicityRun, AtomicityFile)
+	default:
+		return invalid("failure.atomicity", "is %q; use %q (commit what succeeded)", c.Failure.Atomicity, AtomicityFile)
+	}
+	if v := c.Destination.Versions; v != VersionsLatest && v != VersionsAll {
+		return invalid("destination.versions", "is %q; use %q (one visible output for each file) or %q (one for each version)", v, VersionsLatest, VersionsAll)
 	}
 	if c.Selection.First != FirstByKey && c.Selection.First != FirstOldest {
 		return invalid("selection.first", "is %q; use %q (in the order of the keys) or %q (by the time of the last change)", c.Selection.First, FirstByKey, FirstOldest)
 	}
 	if c.Selection.Order != OrderAny && c.Selection.Order != OrderLexicographic {
 		return invalid("selection.order", "is %q; use %q (everything is listed in each run) or %q (keys come in the order of their names)", c.Selection.Order, OrderAny, OrderLexicographic)
-	}
-	if c.Failure.Atomicity == AtomicityRun && c.Selection.Reprocess {
-		return invalid("selection.reprocess", "cannot go with failure.atomicity %q: taking back the outputs of a failed run would remove those of the run before; use %q", AtomicityRun, AtomicityFile)
 	}
 	return c.validateSelection()
 }
@@ -236,16 +267,17 @@ func (c RunConfig) validatePlaces() error {
 	if i := strings.IndexAny(c.State.Prefix, notInDefinition); i >= 0 {
 		return invalid("state.prefix", "%q has a %q, which cannot be part of the state machine's definition; choose another folder", c.State.Prefix, c.State.Prefix[i])
 	}
-	if c.State.within(c.Destination) && c.Destination.within(c.State) {
+	destination := c.Destination.Location()
+	if c.State.within(destination) && destination.within(c.State) {
 		return invalid("state.prefix", "is the destination prefix %q; outputs and state need folders of their own", c.Destination.Prefix)
 	}
-	if c.Destination.within(c.State) {
+	if destination.within(c.State) {
 		return invalid("destination.prefix", "%q lies inside the state prefix %q; move one of them", c.Destination.Prefix, c.State.Prefix)
 	}
 	if c.Source.within(c.State) {
 		return invalid("source.prefix", "%q lies inside the state prefix %q; lock and ledger would be taken for new files", c.Source.Prefix, c.State.Prefix)
 	}
-	if c.Source.within(c.Destination) {
+	if c.Source.within(destination) {
 		return invalid("source.prefix", "%q lies inside the destination prefix %q; outputs would be taken for new files", c.Source.Prefix, c.Destination.Prefix)
 	}
 	return nil
@@ -262,8 +294,8 @@ func (c RunConfig) validateNumbers() error {
 		low, high  int64
 		meaningful string
 	}{
-		{"lock.ttlSeconds", int64(c.Lock.TTLSeconds), 10, 3600, "seconds, not milliseconds"},
-		{"lock.graceSeconds", int64(c.Lock.GraceSeconds), 1, 300, "seconds"},
+		{"lock.ttlSeconds", int64(c.Lock.TTLSeconds), 60, 3600, "seconds, not milliseconds"},
+		{"lock.graceSeconds", int64(c.Lock.GraceSeconds), 2, 300, "seconds"},
 		{"lock.pollSeconds", int64(c.Lock.PollSeconds), 1, 300, "seconds"},
 		{"lock.maxWaitSeconds", int64(c.Lock.MaxWaitSeconds), 0, 43200, "seconds; an execution lives 24 hours at most"},
 		{"lock.maxWaiters", int64(c.Lock.MaxWaiters), 0, 1000, "waiting runs; 0 means as many as there is room for"},
@@ -280,6 +312,7 @@ func (c RunConfig) validateNumbers() error {
 		{"batch.maxBytes", c.Batch.MaxBytes, 1, 1 << 50, "bytes"},
 		{"batch.maxConcurrency", int64(c.Batch.MaxConcurrency), 1, 1000, "processing calls at once"},
 		{"failure.maxAttempts", int64(c.Failure.MaxAttempts), 1, 100, "attempts"},
+		{"failure.minFailedFiles", int64(c.Failure.MinFailedFiles), 1, 1_000_000, "files; 1 lets a single file fail a run"},
 	} {
 		if n.value < n.low || n.value > n.high {
 			return invalid(n.field, "is %d; it must be from %d to %d (%s)", n.value, n.low, n.high, n.meaningful)
@@ -313,7 +346,7 @@ func (c RunConfig) selection() ledger.Selection {
 		LookBack:      seconds(c.Selection.LookBackSeconds),
 		Reconcile:     seconds(c.Selection.ReconcileSeconds),
 	}
-	for _, own := range []Location{c.State, c.Destination} {
+	for _, own := range []Location{c.State, c.Destination.Location()} {
 		if own.within(c.Source) {
 			s.ExcludePrefixes = append(s.ExcludePrefixes, own.Prefix)
 		}

@@ -29,7 +29,8 @@ func TestConfigDefaults(t *testing.T) {
 	equal(t, "first", c.Selection.First, FirstByKey)
 	equal(t, "look-back", c.Selection.LookBackSeconds, 86400)
 	equal(t, "reconciliation", c.Selection.ReconcileSeconds, 86400)
-	equal(t, "failure", c.Failure, FailureSettings{MaxAttempts: 3, BackoffSeconds: 300, MaxFailedFraction: 0.5, Atomicity: AtomicityFile})
+	equal(t, "failure", c.Failure, FailureSettings{MaxAttempts: 3, BackoffSeconds: 300, MaxFailedFraction: 0.5, MinFailedFiles: 10, Atomicity: AtomicityFile})
+	equal(t, "versions", c.Destination.Versions, VersionsLatest)
 }
 
 // CASES 24: a prefix is a folder, however it is written.
@@ -46,10 +47,10 @@ func TestAPrefixIsAFolder(t *testing.T) {
 
 func TestGoodConfigurations(t *testing.T) {
 	for name, text := range map[string]string{
-		"everything at its least": minimal(`, "lock": {"ttlSeconds": 10, "graceSeconds": 1, "pollSeconds": 1, "maxWaitSeconds": 0, "maxWaiters": 0, "priority": -100},
-			"batch": {"maxFiles": 1, "maxBytes": 1, "maxConcurrency": 1}, "failure": {"maxAttempts": 1, "maxFailedFraction": 0, "atomicity": "file"}`),
+		"everything at its least": minimal(`, "lock": {"ttlSeconds": 60, "graceSeconds": 2, "pollSeconds": 1, "maxWaitSeconds": 0, "maxWaiters": 0, "priority": -100},
+			"batch": {"maxFiles": 1, "maxBytes": 1, "maxConcurrency": 1}, "failure": {"maxAttempts": 1, "maxFailedFraction": 0, "minFailedFiles": 1, "atomicity": "file"}`),
 		"everything at its most": minimal(`, "lock": {"ttlSeconds": 3600, "graceSeconds": 300, "pollSeconds": 300, "maxWaitSeconds": 43200, "maxWaiters": 1000, "priority": 100},
-			"batch": {"maxFiles": 500, "maxBytes": 1125899906842624, "maxConcurrency": 1000}, "failure": {"maxAttempts": 100, "maxFailedFraction": 1, "atomicity": "run"}`),
+			"batch": {"maxFiles": 500, "maxBytes": 1125899906842624, "maxConcurrency": 1000}, "failure": {"maxAttempts": 100, "maxFailedFraction": 1, "minFailedFiles": 1000000, "atomicity": "file"}`),
 		"a window of time":                 minimal(`, "selection": {"since": "2026-01-01T00:00:00Z", "until": "2026-02-01T00:00:00+01:00"}`),
 		"keys in order, the oldest first":  minimal(`, "selection": {"order": "lexicographic", "lookBackSeconds": 0, "reconcileSeconds": 0, "first": "oldest"}, "failure": {"backoffSeconds": 0}`),
 		"state below the source":           `{"pipeline": "p", "source": {"bucket": "b", "prefix": ""}, "destination": {"bucket": "b", "prefix": "out"}, "state": {"bucket": "b", "prefix": "p"}}`,
@@ -135,9 +136,9 @@ func TestBadConfigurations(t *testing.T) {
 		{"destination inside state", with(`{"bucket": "lake", "prefix": "out"}`, `{"bucket": "state", "prefix": "p/out"}`), "destination.prefix", "inside the state prefix"},
 
 		// CASES 11.
-		{"a TTL in milliseconds", minimal(`, "lock": {"ttlSeconds": 120000}`), "lock.ttlSeconds", "from 10 to 3600 (seconds, not milliseconds)"},
-		{"a TTL too short", minimal(`, "lock": {"ttlSeconds": 9}`), "lock.ttlSeconds", "from 10"},
-		{"no grace", minimal(`, "lock": {"graceSeconds": 0}`), "lock.graceSeconds", "from 1 to 300"},
+		{"a TTL in milliseconds", minimal(`, "lock": {"ttlSeconds": 120000}`), "lock.ttlSeconds", "from 60 to 3600 (seconds, not milliseconds)"},
+		{"a TTL too short", minimal(`, "lock": {"ttlSeconds": 59}`), "lock.ttlSeconds", "from 60"},
+		{"no grace", minimal(`, "lock": {"graceSeconds": 1}`), "lock.graceSeconds", "from 2 to 300"},
 		{"a negative poll", minimal(`, "lock": {"pollSeconds": -1}`), "lock.pollSeconds", "from 1 to 300"},
 		{"a wait beyond the execution", minimal(`, "lock": {"maxWaitSeconds": 86400}`), "lock.maxWaitSeconds", "43200"},
 		{"negative waiters", minimal(`, "lock": {"maxWaiters": -1}`), "lock.maxWaiters", "from 0"},
@@ -165,7 +166,9 @@ func TestBadConfigurations(t *testing.T) {
 		{"a backfill from a mark", minimal(`, "selection": {"order": "lexicographic", "reprocess": true}`), "selection.reprocess", "does not list what is done"},
 		{"a directory bucket", with(`"src"`, `"src--euc1-az1--x-s3"`), "source.bucket", "lists keys in no order"},
 		{"a directory bucket for state", with(`"state", "prefix"`, `"s--use1-az4--x-s3", "prefix"`), "state.bucket", "general purpose bucket"},
-		{"all or nothing over what is there", minimal(`, "failure": {"atomicity": "run"}, "selection": {"reprocess": true}`), "selection.reprocess", "cannot go with failure.atomicity"},
+		{"all or nothing", minimal(`, "failure": {"atomicity": "run"}`), "failure.atomicity", "which a folder cannot keep"},
+		{"versions of another kind", with(`"prefix": "out"`, `"prefix": "out", "versions": "some"`), "destination.versions", `use "latest"`},
+		{"a floor of none", minimal(`, "failure": {"minFailedFiles": 0}`), "failure.minFailedFiles", "from 1 to 1000000"},
 	} {
 		_, err := ParseConfig([]byte(c.text))
 		var wrong *InvalidConfigError

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
+	"github.com/lockstep-pipeline/lockstep/pkg/process"
 )
 
 // Explained is all that can be known of one key.
@@ -55,10 +56,12 @@ type LastFailure struct {
 	Summary string `json:"summary"` // S3 URL
 }
 
-// Output is an object that belongs to a version of a file.
+// Output is an object in the destination, and what its metadata says.
 type Output struct {
 	Key          string    `json:"key"`
-	ETag         string    `json:"etag"` // of the source version that it is of
+	ETag         string    `json:"etag"`  // of the source version that it is of; "" where it does not say
+	Token        int64     `json:"token"` // of the run that published it
+	Rows         int64     `json:"rows"`
 	Size         int64     `json:"size"` // bytes
 	LastModified time.Time `json:"lastModified"`
 }
@@ -116,7 +119,7 @@ func (o *Operator) next(ctx context.Context, key string, entry *bucket.Entry, no
 	case entry == nil:
 		return Next{Reason: ReasonNotThere}, nil
 	}
-	verdict, err := o.books.Explain(ctx, *entry, o.run.config.selection(), now)
+	verdict, err := o.books.Explain(ctx, *entry, o.run.selection(), now)
 	if err != nil {
 		return Next{}, o.inLedger("read", err)
 	}
@@ -126,11 +129,11 @@ func (o *Operator) next(ctx context.Context, key string, entry *bucket.Entry, no
 // failure looks for a row's failure in the records of its run: among the first
 // hundred of the summary, else in the result of its batch.
 func (o *Operator) failure(ctx context.Context, row ledger.Row) (*LastFailure, error) {
-	attempts, err := o.run.attempts(ctx, row.Run)
+	grants, err := o.run.grants(ctx, row.Run)
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range slices.Backward(attempts) {
+	for _, a := range slices.Backward(grants) {
 		if !a.summary {
 			continue
 		}
@@ -159,17 +162,16 @@ func (o *Operator) whyFailed(ctx context.Context, keys runKeys, summary Summary,
 	if len(summary.Failures) < maxFailuresListed {
 		return "", nil
 	}
-	manifest := ObjectRef{Bucket: o.run.state.Name(), Key: keys.manifest(), ETag: summary.Manifest}
-	err = readManifest(ctx, o.run.state, manifest, func(batch Batch) error {
+	err = readManifest(ctx, o.run.state, summary.Manifest, func(batch Batch) error {
 		at := slices.IndexFunc(batch.Files, func(f ledger.Candidate) bool { return f.Key == row.Key })
 		if at < 0 {
 			return nil
 		}
-		results, err := o.run.readResult(ctx, keys, batch)
+		results, err := o.run.findBatch(ctx, keys, batch)
 		if err != nil {
 			return err
 		}
-		why = results[at].Error
+		why = results.files[at].Error
 		return errStopped
 	})
 	if err == errStopped {
@@ -178,27 +180,48 @@ func (o *Operator) whyFailed(ctx context.Context, keys runKeys, summary Summary,
 	return why, err
 }
 
-// outputs lists what there is of the version that the ledger has, and of the
-// one that S3 has.
+// outputs looks for what there is of the version that the ledger has, of the
+// one that S3 has, and of the one that was published last.
 func (o *Operator) outputs(ctx context.Context, e *Explained) error {
 	if !strings.HasPrefix(e.Key, o.run.config.Source.Prefix) {
 		return nil
 	}
-	var versions []string
-	if e.Row != nil {
+	visible, versions := process.OutputName, []string{}
+	if e.Row != nil && e.Row.Published != (ledger.Published{}) {
+		visible, versions = e.Row.Published.Name, append(versions, e.Row.Published.ETag)
+	}
+	if e.Row != nil && e.Row.ETag != "" {
 		versions = append(versions, e.Row.ETag)
 	}
-	if e.Source != nil && !slices.Contains(versions, e.Source.ETag) {
+	if e.Source != nil {
 		versions = append(versions, e.Source.ETag)
 	}
+	seen := map[string]bool{}
 	for _, etag := range versions {
-		entries, err := o.run.listOutputs(ctx, ledger.File{Key: e.Key, ETag: etag})
-		if err != nil {
-			return err
-		}
-		for _, entry := range entries {
-			e.Outputs = append(e.Outputs, Output{Key: entry.Key, ETag: etag, Size: entry.Size, LastModified: entry.LastModified})
+		for _, name := range []string{visible, process.RejectedName} {
+			key, err := outputKey(o.run.config, ledger.File{Key: e.Key, ETag: etag}, name)
+			if err != nil || seen[key] {
+				continue
+			}
+			seen[key] = true
+			object, err := o.run.destination.Head(ctx, key)
+			if errors.Is(err, bucket.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			e.Outputs = append(e.Outputs, newOutput(object))
 		}
 	}
 	return nil
+}
+
+// newOutput says what an object's metadata says.
+func newOutput(object *bucket.Object) Output {
+	out := Output{Key: object.Key, Size: object.Size, LastModified: object.LastModified}
+	if p, ok := readMetadata(object.Metadata); ok {
+		out.ETag, out.Token, out.Rows = p.etag(), p.token, p.rows
+	}
+	return out
 }

@@ -62,7 +62,7 @@ func TestExplainTellsWhereAFileStands(t *testing.T) {
 		}
 		equal(t, "failure", *w.explain("in/b").Failure, LastFailure{
 			Run: "P1", Token: 1, Error: "malformed file: it is poison",
-			Summary: "s3://state/lockstep/runs/P1/000000000001/summary.json",
+			Summary: "s3://state/lockstep/runs/P1/0000000000000001/summary.json",
 		})
 		if output := w.explain("in/a").Outputs[0]; output.ETag != w.etag("good") || !strings.HasPrefix(output.Key, "out/a.") {
 			t.Errorf("output %+v", output)
@@ -94,7 +94,7 @@ func TestWhatExplainDoesNotFindIsAGap(t *testing.T) {
 		w.ok(err)
 		w.ok(w.state.Delete(w.Context(), keysOf(w.parsed(), "P1", 1).summary()))
 		w.lake.Fault(func(op, _ string) error {
-			if op == "list" {
+			if op == "head" {
 				return errors.New("connection reset")
 			}
 			return nil

@@ -62,12 +62,12 @@ func (w *manifestWriter) abandon() {
 
 var errAbandoned = errors.New("the discovery has failed")
 
-// add appends a file. One that failed before gets a batch of its own: should
-// it bring a whole call down, it takes no other file with it.
+// add appends a file. One that is suspect of bringing a call down gets a batch
+// of its own, so that it takes no other file with it.
 func (w *manifestWriter) add(f ledger.Candidate) error {
 	w.files++
 	w.bytes += f.Size
-	if f.Again {
+	if f.Suspect {
 		return w.write([]ledger.Candidate{f})
 	}
 	encoded, err := json.Marshal(f)
@@ -140,12 +140,12 @@ func (w *manifestWriter) publish() (etag string, err error) {
 }
 
 // readManifest calls each for every batch of the manifest that Discover wrote.
-// A manifest that has changed since (a second Discover of the same run that
-// came late) is refused: its batches are not those that were processed.
+// A manifest at another version is refused: its batches are not those that were
+// processed.
 func readManifest(ctx context.Context, store Store, ref ObjectRef, each func(Batch) error) error {
 	object, err := store.Get(ctx, ref.Key, bucket.Condition{IfMatch: ref.ETag})
 	if errors.Is(err, bucket.ErrPrecondition) {
-		return fmt.Errorf("manifest s3://%s/%s is not the one that was processed (ETag %s): another discovery of this run overwrote it; the next run repeats the work: %w", ref.Bucket, ref.Key, ref.ETag, err)
+		return fmt.Errorf("manifest s3://%s/%s is not the one that was processed (ETag %s): somebody overwrote it; the next run repeats the work: %w", ref.Bucket, ref.Key, ref.ETag, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read manifest: %w", err)

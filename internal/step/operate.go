@@ -30,7 +30,7 @@ type Operator struct {
 // about. by is who it is, for people; owner is the name under which the lock is
 // held, and unlike any other. Nothing is dialled.
 func (s *Steps) Operate(config json.RawMessage, by, owner string) (*Operator, error) {
-	r, err := s.begin(Execution{ID: owner, Name: "operator"}, config)
+	r, err := s.begin(Execution{ID: owner, Name: "operator", Input: config})
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +204,30 @@ func (o *Operator) Reset(ctx context.Context, token int64) (ledger.Committed, er
 	}
 	o.log("reset", token, committed)
 	return committed, nil
+}
+
+// Adopt gives the ledger the places of the operator's configuration: where files
+// come from, where outputs go, and how they are named.
+func (o *Operator) Adopt(ctx context.Context, token int64) error {
+	if err := o.books.Adopt(ctx, token, o.run.config.identity()); err != nil {
+		return o.inLedger("adopt", err)
+	}
+	o.run.log.Info("adopt", "by", o.by, "token", token, "identity", o.run.config.identity())
+	return nil
+}
+
+// Restore brings the newest version of the ledger's head back that can be used;
+// dry only says which.
+func (o *Operator) Restore(ctx context.Context, token int64, dry bool) (ledger.Restored, error) {
+	versions, ok := o.run.versions()
+	if !ok {
+		return ledger.Restored{}, o.inLedger("restore", errors.New("the state bucket gives no access to versions"))
+	}
+	restored, err := o.books.Restore(ctx, versions, token, dry)
+	if err != nil {
+		return ledger.Restored{}, o.inLedger("restore", err)
+	}
+	return restored, nil
 }
 
 // signature is what stands in the place of a run in rows that a person changed.

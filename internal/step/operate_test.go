@@ -27,7 +27,7 @@ func TestAnOperatorWaitsForARunAndIsNamedAsHolder(t *testing.T) {
 		o := w.operator()
 		nothing := func(context.Context, int64) error { t.Error("worked under a run's lock"); return nil }
 		var held *lease.HeldError
-		if err := o.Hold(w.Context(), 0, nothing); !errors.As(err, &held) || held.Holders[0].Owner != execution("P1").ID {
+		if err := o.Hold(w.Context(), 0, nothing); !errors.As(err, &held) || held.Holders[0].Owner != w.execution("P1").ID {
 			t.Errorf("without waiting: %v", err)
 		}
 		var late *lease.TimeoutError
@@ -50,7 +50,7 @@ func TestAnOperatorWaitsForARunAndIsNamedAsHolder(t *testing.T) {
 		}()
 		time.Sleep(3 * time.Second)
 		w.release("P1", token)
-		w.ok(w.lockOf("P2").Withdraw(w.Context(), execution("P2").ID))
+		w.ok(w.lockOf("P2").Withdraw(w.Context(), w.execution("P2").ID))
 		w.ok(<-done)
 		if !worked {
 			t.Error("the work was not done")
@@ -61,7 +61,7 @@ func TestAnOperatorWaitsForARunAndIsNamedAsHolder(t *testing.T) {
 
 func (w *world) lockOf(run string) *lease.Lock {
 	w.Helper()
-	r, err := w.steps.begin(execution(run), w.config())
+	r, err := w.steps.begin(w.execution(run))
 	w.ok(err)
 	return r.lock
 }
@@ -175,7 +175,7 @@ func TestEditsOfAnOperatorReachTheNextRun(t *testing.T) {
 		do(func(ctx context.Context, token int64) (ledger.Committed, error) {
 			return o.Forget(ctx, token, Filter{Keys: []string{"in/a"}})
 		})
-		equal(t, "next", next("N3"), "in/b in/a") // b failed before, and so has a batch of its own
+		equal(t, "next", next("N3"), "in/a in/b")
 		_, err = w.run("P4")
 		w.ok(err)
 		equal(t, "next", next("N5"), "")

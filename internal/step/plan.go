@@ -32,9 +32,9 @@ func (o *Operator) Plan(ctx context.Context, toDo, skipped func(ledger.Verdict) 
 		return Planned{}, o.inLedger("read", err)
 	}
 	batches := &manifestWriter{limits: o.run.config.Batch, out: bufio.NewWriter(io.Discard)}
-	found, err := o.books.Plan(ctx, o.run.source, o.run.config.selection(), status.Now, func(v ledger.Verdict) error {
+	found, err := o.books.Plan(ctx, o.run.source, o.run.selection(), status.Now, func(v ledger.Verdict) error {
 		if v.Reason == "" {
-			if err := batches.add(ledger.Candidate{File: v.File, Attempts: v.Attempts, Again: v.Kind == ledger.Retried}); err != nil {
+			if err := batches.add(ledger.Candidate{File: v.File, Attempts: v.Attempts, Suspect: v.Suspect}); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -57,17 +58,15 @@ func TestAFileThatMovedOnIsSuperseded(t *testing.T) {
 	})
 }
 
-// An object that may not be read blocks no other.
-func TestAFileThatCannotBeReadFailsAlone(t *testing.T) {
+// An object in an archive blocks no other, and is not to blame.
+func TestAnArchivedFileIsSkippedAndCounted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		token, batch := w.onlyBatch("in/a", "a", "in/b", "b")
 		w.source.SetStorageClass("in/a", "GLACIER")
 		out, err := w.process("P1", token, batch)
 		w.ok(err)
-		equal(t, "answer", out, ProcessOutput{Done: 1, Failed: 1})
-		if text := w.result("P1", token, 0).Files[0].Error; !strings.Contains(text, "restore it") {
-			t.Errorf("error %q", text)
-		}
+		equal(t, "answer", out, ProcessOutput{Done: 1})
+		equalLists(t, "outcomes", outcomes(w.result("P1", token, 0)), []string{"in/a archived", "in/b done"})
 	})
 }
 
@@ -80,9 +79,8 @@ func TestProcessMayBeRepeated(t *testing.T) {
 			w.ok(err)
 			equal(t, "answer", out, ProcessOutput{Done: 2})
 			w.wantOutputs(map[string]string{"in/a": "a", "in/b": "b"})
-			equalLists(t, "results", w.keys(w.state, "lockstep/runs/P1/000000000001/results/"),
-				[]string{"lockstep/runs/P1/000000000001/results/00000000.json"})
 		}
+		equal(t, "results, one for each call", len(w.results("P1", token, 0)), 3)
 	})
 }
 
@@ -106,7 +104,7 @@ func TestNothingIsPublishedOnceTheLeaseIsLost(t *testing.T) {
 			t.Errorf("%T: %v", Translate(err), err)
 		}
 		w.wantOutputs(map[string]string{"in/a": "a"})
-		equalLists(t, "results", w.keys(w.state, "lockstep/runs/P1/000000000001/results/"), nil)
+		equal(t, "results", len(w.results("P1", token, 0)), 0)
 	})
 }
 
@@ -114,10 +112,10 @@ func TestNothingIsPublishedOnceTheLeaseIsLost(t *testing.T) {
 func TestPublishAsksForTheLeaseItself(t *testing.T) {
 	inWorld(t, func(w *world) {
 		lost := errors.New("the lease is lost")
-		r, err := w.steps.begin(execution("P1"), w.config())
+		r, err := w.steps.begin(w.execution("P1"))
 		w.ok(err)
 		p := &publisher{run: r, holding: func() error { return lost }}
-		if err := p.Publish(context.Background(), process.OutputName, "", strings.NewReader("x")); !errors.Is(err, lost) {
+		if err := p.Publish(context.Background(), process.Output{Name: process.OutputName, Body: strings.NewReader("x")}); !errors.Is(err, lost) {
 			t.Errorf("%v", err)
 		}
 		w.wantOutputs(nil)
@@ -169,7 +167,7 @@ func TestAFileTooLargeForACallFails(t *testing.T) {
 		equal(t, "time until the result", time.Since(begun), 10*time.Second)
 		equal(t, "answer", out, ProcessOutput{Failed: 1})
 		result := w.result("P1", token, 0)
-		equalLists(t, "outcomes", outcomes(result), []string{"in/a failed", "in/b deferred"})
+		equalLists(t, "outcomes", outcomes(result), []string{"in/a unproven", "in/b deferred"})
 		if !strings.Contains(result.Files[0].Error, "more memory") {
 			t.Errorf("error %q", result.Files[0].Error)
 		}
@@ -217,7 +215,7 @@ func TestProcessNeedsAProcessor(t *testing.T) {
 	inWorld(t, func(w *world) {
 		steps, err := New(Config{Open: func(string) (Store, error) { return w.state, nil }})
 		w.ok(err)
-		if _, err := steps.Process(w.Context(), ProcessInput{Execution: execution("P1"), Config: w.config()}); err == nil {
+		if _, err := steps.Process(w.Context(), ProcessInput{Execution: w.execution("P1")}); err == nil {
 			t.Error("no error")
 		}
 		if _, err := New(Config{}); err == nil {
@@ -226,21 +224,65 @@ func TestProcessNeedsAProcessor(t *testing.T) {
 	})
 }
 
-// The destination's refusal is told with the file.
-func TestARefusedOutputIsTold(t *testing.T) {
-	inWorld(t, func(w *world) {
-		token, batch := w.onlyBatch("in/a", "a")
-		w.lake.Fault(func(op, _ string) error {
-			if op == "put" {
-				return bucket.ErrPrecondition
+// What refuses everything is named, and blames no file; one file that is refused
+// among others that get through is to blame once that is proven.
+func TestARefusalBlamesAFileOnlyWhenAnotherGotThrough(t *testing.T) {
+	for name, c := range map[string]struct {
+		where func(w *world) *bucket.Memory
+		op    string
+		code  string
+		only  string // the key that is refused; "" for all
+		want  []string
+	}{
+		"the destination":           {func(w *world) *bucket.Memory { return w.lake }, "put", "AccessDenied", "", []string{"in/a deferred", "in/b deferred"}},
+		"the source":                {func(w *world) *bucket.Memory { return w.source }, "get", "AccessDenied", "", []string{"in/a unproven", "in/b unproven"}},
+		"one source object":         {func(w *world) *bucket.Memory { return w.source }, "get", "AccessDenied", "in/a", []string{"in/a unproven", "in/b done"}},
+		"the bucket is gone":        {func(w *world) *bucket.Memory { return w.source }, "get", "NoSuchBucket", "", []string{"in/a deferred", "in/b deferred"}},
+		"the credentials are over":  {func(w *world) *bucket.Memory { return w.source }, "get", "ExpiredToken", "in/a", []string{"in/a deferred", "in/b deferred"}},
+		"the key is disabled":       {func(w *world) *bucket.Memory { return w.lake }, "put", "KMS.DisabledException", "", []string{"in/a deferred", "in/b deferred"}},
+		"the clock is wrong":        {func(w *world) *bucket.Memory { return w.source }, "get", "RequestTimeTooSkewed", "", []string{"in/a deferred", "in/b deferred"}},
+		"the access key is unknown": {func(w *world) *bucket.Memory { return w.source }, "get", "InvalidAccessKeyId", "", []string{"in/a deferred", "in/b deferred"}},
+	} {
+		inWorld(t, func(w *world) {
+			token, batch := w.onlyBatch("in/a", "a", "in/b", "b")
+			refusing := refusingStore{c.where(w), c.op, c.code, c.only}
+			stores := []Store{refusing}
+			for _, m := range []*bucket.Memory{w.source, w.lake, w.state} {
+				if m != refusing.Memory {
+					stores = append(stores, m)
+				}
 			}
-			return nil
-		}, nil)
-		out, err := w.process("P1", token, batch)
-		w.ok(err)
-		equal(t, "answer", out, ProcessOutput{Failed: 1})
-		if text := w.result("P1", token, 0).Files[0].Error; !strings.Contains(text, "publish: put s3://lake/out/a") {
-			t.Errorf("error %q", text)
-		}
-	})
+			w.open(stores...)
+			_, err := w.process("P1", token, batch)
+			w.ok(err)
+			equalLists(t, name, outcomes(w.result("P1", token, 0)), c.want)
+		})
+	}
+}
+
+// refusingStore answers calls of one kind with a refusal.
+type refusingStore struct {
+	*bucket.Memory
+	op, code, only string
+}
+
+func (r refusingStore) refusal(op, key string) error {
+	if op != r.op || r.only != "" && key != r.only {
+		return nil
+	}
+	return &bucket.CallError{Op: op, Bucket: r.Name(), Key: key, Status: 403, Code: r.code}
+}
+
+func (r refusingStore) Get(ctx context.Context, key string, c bucket.Condition) (*bucket.Object, error) {
+	if err := r.refusal("get", key); err != nil {
+		return nil, err
+	}
+	return r.Memory.Get(ctx, key, c)
+}
+
+func (r refusingStore) PutWith(ctx context.Context, key string, body io.ReadSeeker, o bucket.PutOptions) (bucket.Written, error) {
+	if err := r.refusal("put", key); err != nil {
+		return bucket.Written{}, err
+	}
+	return r.Memory.PutWith(ctx, key, body, o)
 }

@@ -72,11 +72,14 @@ func (r *run) updateProgress(ctx context.Context, keys runKeys, stage Stage) err
 		return nil
 	}
 	p.Stage, p.BatchesDone, p.Updated = stage, 0, object.ServerTime
-	for page, err := range r.state.List(ctx, bucket.ListOptions{Prefix: keys.results()}) {
+	last := -1
+	for name, err := range r.attemptNames(ctx, keys, keys.results()) {
 		if err != nil {
 			return fmt.Errorf("count results: %w", err)
 		}
-		p.BatchesDone += len(page.Entries)
+		if !name.begun && name.batch != last {
+			p.BatchesDone, last = p.BatchesDone+1, name.batch
+		}
 	}
 	encoded, err := encodeRecord(p)
 	if err != nil {

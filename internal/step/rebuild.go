@@ -19,6 +19,7 @@ type Rebuilt struct {
 	Done        int64        `json:"done"`
 	Failed      int64        `json:"failed"`
 	Quarantined int64        `json:"quarantined"`
+	Due         int64        `json:"due"`      // without an outcome
 	Vanished    int64        `json:"vanished"` // keys that the source does not have any more, and the ledger will not
 	Unknown     int64        `json:"unknown"`  // files of the selection that only the source knows: they are new
 	Lost        []LostObject `json:"lost"`     // objects of the old ledger that cannot be read
@@ -32,7 +33,7 @@ type LostObject struct {
 }
 
 // Rows counts the rows of the ledger.
-func (r Rebuilt) Rows() int64 { return r.Done + r.Failed + r.Quarantined }
+func (r Rebuilt) Rows() int64 { return r.Done + r.Failed + r.Quarantined + r.Due }
 
 // Sources say what a ledger is rebuilt from, beside the records of the runs.
 type Sources struct {
@@ -59,14 +60,14 @@ func (o *Operator) Foretell(ctx context.Context, from Sources) (Rebuilt, error) 
 // outside of the source prefix.
 //
 // What it cannot know is what neither has: runs whose records were removed or
-// that left no summary; what people retried, forgot or reset, where the segment
-// is lost; and that a file was deleted and came back the same. Files that were
-// done are then processed again, which writes the same outputs; one that was
-// forgotten by hand may count as done, and has to be forgotten again.
+// that left no summary, whose files are due; what people retried, forgot or reset,
+// where the segment is lost; and that a file was deleted and came back the same.
+// Files that were done are then processed again, which replaces their outputs; one
+// that was forgotten by hand may count as done, and has to be forgotten again.
 func (o *Operator) Rebuild(ctx context.Context, token int64, from Sources) (Rebuilt, error) {
 	b := o.builder(from)
 	committed, err := o.books.Replace(ctx, ledger.Replacement{
-		By: o.signature("rebuild"), Token: token, Rows: b.rows(ctx), Intact: from.Intact,
+		By: o.signature("rebuild"), Token: token, Rows: b.rows(ctx), Intact: from.Intact, Identity: o.run.config.identity(),
 	})
 	if err != nil {
 		return Rebuilt{}, o.inLedger("rebuild", err)
@@ -149,6 +150,8 @@ func (b *builder) count(f fact) {
 		b.counted.Failed++
 	case ledger.Quarantined:
 		b.counted.Quarantined++
+	case ledger.Due:
+		b.counted.Due++
 	}
 }
 
@@ -182,8 +185,12 @@ func (b *builder) facts(ctx context.Context) iter.Seq2[fact, error] {
 			}
 			told := fact{old, true}
 			if more && record.Key == old.Key {
+				earlier := record
 				if b.isLater(record, old) {
-					told = fact{Row: record}
+					told, earlier = fact{Row: record}, old
+				}
+				if earlier.Published.Token > told.Published.Token { // an output is replaced under a higher token alone
+					told.Published = earlier.Published
 				}
 				record, err, more = next()
 			}

@@ -4,10 +4,38 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+)
+
+// createJSON leaves a record that is written once: its key has the name of the
+// call. A write whose reply was lost is found to be there, and is no error.
+func (r *run) createJSON(ctx context.Context, key string, record any) error {
+	encoded, err := encodeRecord(record)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		_, err = r.state.Put(ctx, key, bytes.NewReader(encoded), "application/json", bucket.Condition{IfNoneMatch: "*"})
+		switch {
+		case err == nil, errors.Is(err, bucket.ErrPrecondition): // nobody else has this name
+			return nil
+		case !bucket.Transient(err) || try == createTries:
+			return fmt.Errorf("write run record: %w", err)
+		}
+		if err := sleep(ctx, createFirstPause<<try); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	createTries      = 4
+	createFirstPause = 100 * time.Millisecond
 )
 
 // writeJSON leaves a record of the run. A repeated step writes it again.

@@ -6,39 +6,69 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/lockstep-pipeline/lockstep/pkg/lease"
 )
 
 // statusChangeType is the detail-type of EventBridge's event.
 const statusChangeType = "Step Functions Execution Status Change"
 
-// Release gives the run's lock back. Releasing what is not held is no error:
-// it may have been released before, and a later holder keeps the lock.
+// Release ends the run's life at the lock, so that no call of it that is still
+// under way takes the lock again. A lock passes at once only where every
+// processing call of the run has answered; otherwise its lease ends by itself.
+// Releasing what is not held is no error, and leaves a later holder alone.
 func (s *Steps) Release(ctx context.Context, in ReleaseInput) (ReleaseOutput, error) {
 	if in.DetailType != "" {
 		return s.releaseStopped(ctx, in)
 	}
-	r, err := s.begin(in.Execution, in.Config)
+	r, err := s.begin(in.Execution)
 	if err != nil {
 		return ReleaseOutput{}, err
 	}
-	why := "run finished"
-	if in.Failure != nil {
-		why = "run failed: " + in.Failure.Error
+	if err := in.State.check(); err != nil {
+		return ReleaseOutput{}, err
 	}
-	released, err := r.lock.Release(ctx, r.execution.ID, in.Token, why)
+	why := "run finished"
+	if in.State.Failure != nil {
+		why = "run failed: " + in.State.Failure.Error
+	}
+	if in.State.mayBeProcessing() {
+		return r.stop(ctx, in.State, why+"; a processing call may still be at work")
+	}
+	released, err := r.lock.Release(ctx, r.execution.owner(), 0, why)
 	if err != nil {
 		return ReleaseOutput{}, fmt.Errorf("release lock %s: %w", r.lockURL(), err)
 	}
-	r.measureRelease(released, in.Token, in.Failure == nil)
-	return r.released(released, why), nil
+	r.measureRelease(released, in.State.token(), in.State.Failure == nil)
+	out := ReleaseOutput{Released: released.Held, Reason: why}
+	if !released.Held {
+		out.Reason += "; this execution held no lock"
+	}
+	r.log.Info("release", "released", out.Released, "reason", out.Reason)
+	return out, nil
 }
 
-// releaseStopped frees the lock of an execution that ended where no Catch sees
-// it: aborted, timed out, or failed by States.Runtime. While a Map Run of that
-// execution is still running, its children keep the lease alive and must not
-// lose it: it ends by itself after them.
+// mayBeProcessing reports whether a processing call may be at work under the
+// run's lease: stopping a Map, or a task that times out, stops no function.
+func (s RunState) mayBeProcessing() bool {
+	switch {
+	case s.Acquired != nil && s.Acquired.Regained:
+		return true // a call of the lap before works under the same token
+	case s.Discovered == nil || s.Discovered.Batches == 0:
+		return false
+	}
+	return s.Committed == nil || s.Committed.Unanswered > 0
+}
+
+// token is the run's fencing token; 0 if it had none.
+func (s RunState) token() int64 {
+	if s.Acquired == nil {
+		return 0
+	}
+	return s.Acquired.Token
+}
+
+// releaseStopped ends the life of an execution that ended where no Catch sees
+// it: aborted, timed out, or failed by States.Runtime. Its calls may be at
+// work, whatever it did last, so no lease is shortened.
 func (s *Steps) releaseStopped(ctx context.Context, in ReleaseInput) (ReleaseOutput, error) {
 	if in.DetailType != statusChangeType {
 		return ReleaseOutput{}, &InvalidInputError{fmt.Sprintf("detail-type %q is not %q; correct the EventBridge rule", in.DetailType, statusChangeType)}
@@ -51,15 +81,12 @@ func (s *Steps) releaseStopped(ctx context.Context, in ReleaseInput) (ReleaseOut
 	if in.Detail.Input == nil {
 		return ReleaseOutput{}, &InvalidInputError{"detail.input is null, so the lock's place is unknown; the lease ends by itself"}
 	}
-	if in.Detail.StopDate == nil {
-		return ReleaseOutput{}, &InvalidInputError{"detail.stopDate is null although the execution ended"}
+	execution := Execution{
+		ID: in.Detail.ExecutionARN, Name: in.Detail.Name, RedriveCount: in.Detail.RedriveCount, Input: json.RawMessage(*in.Detail.Input),
 	}
-	if s.mapRuns == nil {
-		return ReleaseOutput{}, &InvalidInputError{"this function was given no way to look at Map Runs"}
-	}
-	r, err := s.begin(Execution{ID: in.Detail.ExecutionARN, Name: in.Detail.Name}, json.RawMessage(*in.Detail.Input))
+	r, err := s.begin(execution)
 	if refused := (*InvalidConfigError)(nil); errors.As(err, &refused) {
-		// Its failure is told of as well; an error here would be tried again and
+		// Its failure is reported as well; an error here would be tried again and
 		// then raise an alarm of its own.
 		out := ReleaseOutput{Reason: "the execution was refused before it touched the lock: " + refused.Error()}
 		s.log.Info("release", "released", false, "run", in.Detail.Name, "reason", out.Reason)
@@ -68,29 +95,20 @@ func (s *Steps) releaseStopped(ctx context.Context, in ReleaseInput) (ReleaseOut
 	if err != nil {
 		return ReleaseOutput{}, err
 	}
-	running, err := s.mapRuns.AnyRunning(ctx, in.Detail.ExecutionARN)
-	if err != nil {
-		return ReleaseOutput{}, fmt.Errorf("look at the Map Runs of %s: %w", in.Detail.ExecutionARN, err)
-	}
-	if running {
-		out := ReleaseOutput{Reason: "a Map Run of this execution is still running; its children keep the lease, which ends by itself after them"}
-		r.log.Info("release", "released", false, "reason", out.Reason)
-		return out, nil
-	}
-	why := "execution " + in.Detail.Status
-	released, err := r.lock.ReleaseStopped(ctx, in.Detail.ExecutionARN, time.Time(*in.Detail.StopDate), why)
-	if err != nil {
-		return ReleaseOutput{}, fmt.Errorf("release lock %s: %w", r.lockURL(), err)
-	}
-	r.measureRelease(released, 0, false)
-	return r.released(released, why), nil
+	return r.stop(ctx, RunState{}, "execution "+in.Detail.Status)
 }
 
-func (r *run) released(released lease.Released, why string) ReleaseOutput {
-	out := ReleaseOutput{Released: released.Held, Reason: why}
-	if !released.Held {
-		out.Reason = why + "; this execution held no lock"
+// stop ends the life, and lets its lease run out.
+func (r *run) stop(ctx context.Context, state RunState, why string) (ReleaseOutput, error) {
+	stopped, err := r.lock.Stop(ctx, r.execution.owner(), why)
+	if err != nil {
+		return ReleaseOutput{}, fmt.Errorf("stop at lock %s: %w", r.lockURL(), err)
+	}
+	r.measureRelease(stopped, state.token(), state.Failure == nil && state.Committed != nil)
+	out := ReleaseOutput{Reason: why + "; this execution held no lock"}
+	if !stopped.Ends.IsZero() {
+		out.Reason = fmt.Sprintf("%s; its lease is not renewed any more and ends at %s", why, stopped.Ends.UTC().Format(time.RFC3339))
 	}
 	r.log.Info("release", "released", out.Released, "reason", out.Reason)
-	return out
+	return out, nil
 }

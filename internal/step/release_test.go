@@ -3,12 +3,12 @@ package step
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
+	"github.com/lockstep-pipeline/lockstep/pkg/lease"
 )
 
 func TestARunGivesItsLockBack(t *testing.T) {
@@ -27,17 +27,97 @@ func TestAFailedRunGivesBackWhatItHas(t *testing.T) {
 		w.set("lock.maxWaiters", 1)
 		w.begin("P1")
 		w.ask("P2")
-		failed := func(run string) ReleaseOutput {
-			out, err := w.steps.Release(w.Context(), ReleaseInput{
-				Execution: execution(run), Config: w.config(), Failure: &Failure{Error: "States.Timeout"},
-			})
-			w.ok(err)
-			return out
-		}
-		failed("P2")
+		failed := RunState{Failure: &Failure{Error: "States.Timeout"}}
+		w.releaseAfter("P2", failed)
 		equal(t, "decision for the next", w.ask("P3").Decision, DecisionWait) // the queue was empty
-		equal(t, "answer", failed("P1"), ReleaseOutput{Released: true, Reason: "run failed: States.Timeout"})
+		equal(t, "answer", w.releaseAfter("P1", failed), ReleaseOutput{Released: true, Reason: "run failed: States.Timeout"})
 		equal(t, "decision for the next", w.ask("P3").Decision, DecisionHeld)
+	})
+}
+
+// A lock passes at once only where every processing call has answered.
+func TestALockPassesAtOnceOnlyWhereEveryCallHasAnswered(t *testing.T) {
+	files := &DiscoverOutput{Batches: 2}
+	for name, c := range map[string]struct {
+		state RunState
+		freed bool
+	}{
+		"nothing was found":             {RunState{Discovered: &DiscoverOutput{}}, true},
+		"the discovery failed":          {RunState{Failure: &Failure{Error: "StepError"}}, true},
+		"all answered":                  {RunState{Discovered: files, Committed: &CommitOutput{}}, true},
+		"a call is not heard of":        {RunState{Discovered: files, Committed: &CommitOutput{Unanswered: 1}}, false},
+		"the Map failed":                {RunState{Discovered: files, Failure: &Failure{Error: "States.Timeout"}}, false},
+		"the commit failed":             {RunState{Discovered: files, Failure: &Failure{Error: "StepError"}}, false},
+		"a lap under the same grant":    {RunState{Acquired: &AcquireOutput{Regained: true}, Discovered: &DiscoverOutput{}}, false},
+		"the state of a machine so far": {RunState{}, true},
+	} {
+		inWorld(t, func(w *world) {
+			w.begin("P1")
+			equal(t, name+": released", w.releaseAfter("P1", c.state).Released, c.freed)
+			want := map[bool]string{true: DecisionHeld, false: DecisionWait}[c.freed]
+			equal(t, name+": decision for the next", w.ask("P2").Decision, want)
+			time.Sleep(126 * time.Second)
+			equal(t, name+": decision for the next, later", w.ask("P2").Decision, DecisionHeld)
+		})
+	}
+}
+
+// A call that outlives its execution takes nothing: not a lock that is free, and
+// no place for which others would be superseded.
+func TestAnAcquireThatOutlivesItsExecutionTakesNothing(t *testing.T) {
+	for name, end := range map[string]func(w *world){
+		"released": func(w *world) { w.release("P1", 0) },
+		"aborted": func(w *world) {
+			_, err := w.steps.Release(w.Context(), w.ended("P1", "ABORTED"))
+			w.ok(err)
+		},
+	} {
+		inWorld(t, func(w *world) {
+			slow := true
+			w.state.Fault(func(op, key string) error {
+				if op == "put" && strings.HasSuffix(key, "lock.json") && slow {
+					slow = false
+					time.Sleep(2 * time.Second)
+				}
+				return nil
+			}, nil)
+			late := make(chan error)
+			go func() {
+				_, err := w.steps.Acquire(w.Context(), AcquireInput{Execution: w.execution("P1")})
+				late <- err
+			}()
+			time.Sleep(time.Second)
+			end(w)
+			if err := <-late; !errors.As(Translate(err), new(*RunEndedError)) {
+				t.Errorf("%s: the late call: %T %v", name, Translate(err), err)
+			}
+			equal(t, name+": decision for another", w.ask("P2").Decision, DecisionHeld)
+		})
+	}
+}
+
+// A redrive is another life: it takes the lock although the one before has ended,
+// within the same second too, and a late event about that one leaves it alone.
+func TestARedriveIsAnotherLife(t *testing.T) {
+	inWorld(t, func(w *world) {
+		time.Sleep(500 * time.Millisecond)
+		w.begin("P1")
+		event := w.ended("P1", "ABORTED")
+		out, err := w.steps.Release(w.Context(), event)
+		w.ok(err)
+		equal(t, "released", out.Released, false)
+		time.Sleep(300 * time.Millisecond)
+		equal(t, "decision for the redrive", w.ask("P1#1").Decision, DecisionWait)
+		time.Sleep(126 * time.Second)
+		second := w.begin("P1#1")
+		for range 2 {
+			out, err = w.steps.Release(w.Context(), event)
+			w.ok(err)
+			equal(t, "released by a late event", out.Released, false)
+		}
+		again := w.ask("P1#1")
+		equal(t, "token", again.Token, second)
+		equal(t, "decision for another", w.ask("P2").Decision, DecisionWait)
 	})
 }
 
@@ -52,17 +132,6 @@ func TestALateReleaseLeavesTheNewHolderAlone(t *testing.T) {
 	})
 }
 
-// CASES 14, 39: nor does it free the same execution's next grant.
-func TestALateReleaseLeavesTheRedrivenRunAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		old := w.begin("P1")
-		w.release("P1", old)
-		w.begin("P1")
-		equal(t, "released", w.release("P1", old).Released, false)
-		equal(t, "decision for another", w.ask("P2").Decision, DecisionWait)
-	})
-}
-
 // ended is EventBridge's event of a run that ended now.
 func (w *world) ended(run, status string) ReleaseInput {
 	w.Helper()
@@ -71,8 +140,9 @@ func (w *world) ended(run, status string) ReleaseInput {
 	event, err := json.Marshal(map[string]any{
 		"version": "0", "detail-type": "Step Functions Execution Status Change", "source": "aws.states",
 		"detail": map[string]any{
-			"executionArn": execution(run).ID, "name": run, "status": status, "stopDate": stopped, "input": input,
-			"output": nil, "error": nil, "cause": nil,
+			"executionArn": w.execution(run).ID, "name": w.execution(run).Name, "status": status, "stopDate": stopped, "input": input,
+			"redriveCount": w.execution(run).RedriveCount,
+			"output":       nil, "error": nil, "cause": nil,
 		},
 	})
 	w.ok(err)
@@ -81,18 +151,22 @@ func (w *world) ended(run, status string) ReleaseInput {
 	return in
 }
 
-// CASES 18.
-func TestAnExecutionThatEndedBadlyLosesItsLock(t *testing.T) {
-	for status, freed := range map[string]bool{"ABORTED": true, "TIMED_OUT": true, "FAILED": true, "RUNNING": false, "SUCCEEDED": false, "PENDING_REDRIVE": false} {
+// CASES 18: its calls may be at work, so that the lease ends by itself.
+func TestTheLeaseOfAnExecutionThatEndedBadlyEndsByItself(t *testing.T) {
+	for status, ends := range map[string]bool{"ABORTED": true, "TIMED_OUT": true, "FAILED": true, "RUNNING": false, "SUCCEEDED": false, "PENDING_REDRIVE": false} {
 		inWorld(t, func(w *world) {
-			w.begin("P1")
+			token := w.begin("P1")
 			time.Sleep(time.Second)
 			out, err := w.steps.Release(w.Context(), w.ended("P1", status))
 			w.ok(err)
-			equal(t, status+": released", out.Released, freed)
-			want := map[bool]string{true: DecisionHeld, false: DecisionWait}[freed]
-			equal(t, status+": decision for the next", w.ask("P2").Decision, want)
-			equal(t, status+": asked for Map Runs", slices.Contains(w.mapRuns.asked, execution("P1").ID), freed)
+			equal(t, status+": released", out.Released, false)
+			equal(t, status+": decision for the next", w.ask("P2").Decision, DecisionWait)
+			_, err = w.tryDiscover("P1", token)
+			equal(t, status+": its calls are cut off", errors.Is(err, lease.ErrLost), ends)
+			if ends {
+				time.Sleep(126 * time.Second)
+				equal(t, status+": decision for the next", w.ask("P2").Decision, DecisionHeld)
+			}
 		})
 	}
 }
@@ -107,50 +181,6 @@ func TestAnAbortedWaiterLeavesTheQueue(t *testing.T) {
 		_, err := w.steps.Release(w.Context(), w.ended("P2", "ABORTED"))
 		w.ok(err)
 		equal(t, "decision for the next", w.ask("P3").Decision, DecisionWait)
-	})
-}
-
-// CASES 18: children of a Map Run that is still running keep the lease.
-func TestARunningMapRunKeepsTheLock(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.begin("P1")
-		time.Sleep(time.Second)
-		w.mapRuns.running = true
-		out, err := w.steps.Release(w.Context(), w.ended("P1", "ABORTED"))
-		w.ok(err)
-		if out.Released || !strings.Contains(out.Reason, "Map Run") {
-			t.Errorf("%+v", out)
-		}
-		equal(t, "decision for the next", w.ask("P2").Decision, DecisionWait)
-	})
-}
-
-func TestMapRunsThatCannotBeSeenKeepTheLock(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.begin("P1")
-		time.Sleep(time.Second)
-		w.mapRuns.err = errors.New("access denied")
-		_, err := w.steps.Release(w.Context(), w.ended("P1", "ABORTED"))
-		if !errors.Is(err, w.mapRuns.err) {
-			t.Errorf("%v", err)
-		}
-		equal(t, "decision for the next", w.ask("P2").Decision, DecisionWait)
-	})
-}
-
-// CASES 39: the event of the first end comes after the execution was redriven.
-func TestALateEventDoesNotFreeARedrivenRun(t *testing.T) {
-	inWorld(t, func(w *world) {
-		token := w.begin("P1")
-		time.Sleep(time.Second)
-		late := w.ended("P1", "FAILED")
-		w.release("P1", token)
-		time.Sleep(time.Second)
-		w.begin("P1")
-		out, err := w.steps.Release(w.Context(), late)
-		w.ok(err)
-		equal(t, "released", out.Released, false)
-		equal(t, "decision for another", w.ask("P2").Decision, DecisionWait)
 	})
 }
 
@@ -206,7 +236,6 @@ func TestEventsThatSayTooLittleAreRefused(t *testing.T) {
 	}{
 		"another event": {func(in *ReleaseInput) { in.DetailType = "Scheduled Event" }, "correct the EventBridge rule"},
 		"no input":      {func(in *ReleaseInput) { in.Detail.Input = nil }, "detail.input is null"},
-		"no end":        {func(in *ReleaseInput) { in.Detail.StopDate = nil }, "detail.stopDate is null"},
 	} {
 		inWorld(t, func(w *world) {
 			w.begin("P1")
@@ -220,18 +249,6 @@ func TestEventsThatSayTooLittleAreRefused(t *testing.T) {
 			equal(t, name+": decision for the next", w.ask("P2").Decision, DecisionWait)
 		})
 	}
-}
-
-func TestAFunctionThatCannotSeeMapRunsRefusesEvents(t *testing.T) {
-	inWorld(t, func(w *world) {
-		steps, err := New(Config{Open: func(string) (Store, error) { return w.state, nil }})
-		w.ok(err)
-		_, err = steps.Release(w.Context(), w.ended("P1", "ABORTED"))
-		var refused *InvalidInputError
-		if !errors.As(err, &refused) {
-			t.Errorf("%v", err)
-		}
-	})
 }
 
 // CASES 3: throttling does not leave the lock behind.

@@ -9,66 +9,64 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
 )
 
-// What the ledger was told can be told again from the records that runs leave:
-// the summary says that a run was committed, the manifest which versions it had
-// in hand, and the results what became of each.
+// What runs committed to the ledger can be had again from the records that they
+// leave: the summary says that a run committed, the manifest which versions it
+// had in hand, and the results what became of each.
 
-// attempt is a run at one token, as a listing shows its records.
-type attempt struct {
-	run      string
-	token    int64
-	manifest int64 // bytes; 0 for none
-	summary  bool
+// grantRecords is a run at one token, as a listing shows its records.
+type grantRecords struct {
+	run       string
+	token     int64
+	manifests []string // their keys, without those that have no batch
+	summary   bool
 }
 
 // emptyManifest is the most bytes of a manifest without a batch.
 const emptyManifest = 4
 
-// attempts lists the runs that left records, or the attempts of one run, in
-// the order of their tokens.
-func (r *run) attempts(ctx context.Context, run string) ([]attempt, error) {
-	var found []attempt
+// grants lists the runs that left records, or the records of one run, in the
+// order of their tokens.
+func (r *run) grants(ctx context.Context, run string) ([]grantRecords, error) {
+	var found []grantRecords
 	for after, more := "", true; more; {
 		var err error
-		if after, more, err = r.attemptsAfter(ctx, run, after, &found); err != nil {
+		if after, more, err = r.grantsAfter(ctx, run, after, &found); err != nil {
 			return nil, fmt.Errorf("list run records: %w", err)
 		}
 	}
-	slices.SortFunc(found, func(a, b attempt) int { return cmp.Compare(a.token, b.token) })
+	slices.SortFunc(found, func(a, b grantRecords) int { return cmp.Compare(a.token, b.token) })
 	return found, nil
 }
 
-// attemptsAfter lists until the end, or until a page ends among the results of
-// a run: there may be thousands of them, and nothing is to be learned from
-// their names. Then the listing is to go on behind them.
-func (r *run) attemptsAfter(ctx context.Context, run, after string, found *[]attempt) (next string, more bool, err error) {
+// grantsAfter lists until the end, or until a page ends among the results of a
+// run: there may be thousands of them, and nothing is to be learned from their
+// names. Then the listing is to go on behind them.
+func (r *run) grantsAfter(ctx context.Context, run, after string, found *[]grantRecords) (next string, more bool, err error) {
 	prefix := recordsPrefix(r.config, run)
 	for page, err := range r.state.List(ctx, bucket.ListOptions{Prefix: prefix, StartAfter: after}) {
 		if err != nil {
 			return "", false, err
 		}
-		var last attemptKey
+		var last recordKey
 		for _, e := range page.Entries {
-			key, ok := parseAttempt(r.config, e.Key)
+			key, ok := parseRecord(r.config, e.Key)
 			if !ok {
 				continue
 			}
 			last = key
 			if n := len(*found); n == 0 || (*found)[n-1].run != key.run || (*found)[n-1].token != key.token {
-				*found = append(*found, attempt{run: key.run, token: key.token})
+				*found = append(*found, grantRecords{run: key.run, token: key.token})
 			}
-			switch a := &(*found)[len(*found)-1]; key.name {
-			case "manifest.json":
-				a.manifest = e.Size
-			case "summary.json":
-				a.summary = true
+			g := &(*found)[len(*found)-1]
+			if _, isManifest := callOf(key.name); isManifest && e.Size > emptyManifest {
+				g.manifests = append(g.manifests, e.Key)
 			}
+			g.summary = g.summary || key.name == "summary.json"
 		}
 		if page.Last {
 			return "", false, nil
@@ -98,17 +96,17 @@ type replay struct {
 // rows yields what the commits of all runs wrote, in the order of their
 // tokens: a later row overrides an earlier one of the same key.
 //
-// A run without a summary tells nothing, whatever it did; nor does one whose
-// manifest is not the one that was processed. Both are problems and no errors:
-// their files are processed again, which writes the same outputs.
+// Of a run without a summary nothing is known of what it did: its files are due.
+// One whose records are not those that were committed tells nothing. Both are
+// problems and no errors: the files are processed again.
 func (p *replay) rows(ctx context.Context) iter.Seq2[ledger.Row, error] {
 	return func(yield func(ledger.Row, error) bool) {
-		attempts, err := p.attempts(ctx, "")
+		grants, err := p.grants(ctx, "")
 		if err != nil {
 			yield(ledger.Row{}, err)
 			return
 		}
-		for _, a := range attempts {
+		for _, a := range grants {
 			err := p.tell(ctx, a, func(row ledger.Row) error {
 				if !yield(row, nil) {
 					return errStopped
@@ -126,18 +124,15 @@ func (p *replay) rows(ctx context.Context) iter.Seq2[ledger.Row, error] {
 	}
 }
 
-func (p *replay) problem(a attempt, format string, args ...any) {
+func (p *replay) problem(a grantRecords, format string, args ...any) {
 	p.problems = append(p.problems, RunProblem{Run: a.run, Token: a.token, Problem: fmt.Sprintf(format, args...)})
 }
 
 // tell yields the rows of one run.
-func (p *replay) tell(ctx context.Context, a attempt, yield func(ledger.Row) error) error {
+func (p *replay) tell(ctx context.Context, a grantRecords, yield func(ledger.Row) error) error {
 	keys := keysOf(p.config, a.run, a.token)
 	if !a.summary {
-		if a.manifest > emptyManifest {
-			p.problem(a, "it left no summary, so that nothing is known of what it did; it failed, or is still at work")
-		}
-		return nil
+		return p.tellUnknown(ctx, a, yield)
 	}
 	var summary Summary
 	err := p.readJSON(ctx, keys.summary(), &summary)
@@ -150,7 +145,7 @@ func (p *replay) tell(ctx context.Context, a attempt, yield func(ledger.Row) err
 	case summary.Source.Bucket != p.config.Source.Bucket:
 		return nil // of another ledger
 	}
-	told := telling{replay: p, keys: keys, summary: summary, yield: yield, unproven: map[int]string{}}
+	told := telling{replay: p, keys: keys, summary: summary, yield: yield}
 	err = told.tell(ctx)
 	switch {
 	case errors.Is(err, bucket.ErrPrecondition):
@@ -160,7 +155,7 @@ func (p *replay) tell(ctx context.Context, a attempt, yield func(ledger.Row) err
 		p.problem(a, "its manifest is not there any more")
 		return nil
 	case isMalformed(err):
-		p.problem(a, "its manifest cannot be read: %v", err)
+		p.problem(a, "its manifest or a result cannot be read: %v", err)
 		return nil
 	case err != nil:
 		return err
@@ -170,6 +165,29 @@ func (p *replay) tell(ctx context.Context, a attempt, yield func(ledger.Row) err
 	}
 	p.runs++
 	p.tokens[a.run] = a.token // attempts come in the order of their tokens
+	return nil
+}
+
+// tellUnknown makes due what a run without a summary had in hand: it may have
+// published versions that are not current.
+func (p *replay) tellUnknown(ctx context.Context, a grantRecords, yield func(ledger.Row) error) error {
+	if len(a.manifests) == 0 {
+		return nil
+	}
+	p.problem(a, "it left no summary, so that nothing is known of what it did, and its files are due; it failed, or is still at work")
+	for _, key := range a.manifests {
+		err := readManifest(ctx, p.state, ObjectRef{Bucket: p.state.Name(), Key: key}, func(b Batch) error {
+			for _, f := range b.Files {
+				if err := yield(ledger.Row{Key: f.Key, Outcome: ledger.Due, Run: a.run}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil && !isMalformed(err) && !errors.Is(err, bucket.ErrNotFound) {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -187,63 +205,42 @@ type telling struct {
 	keys    runKeys
 	summary Summary
 	yield   func(ledger.Row) error
-
-	mu       sync.Mutex
-	unproven map[int]string // batches without a result that can be read, and why
-
-	done, failed, crashed int64
-	doubt                 string
+	doubt   string
 }
 
+// tell counts the results first: where they are not those that were committed,
+// nothing is told of the run. A call that ended after the commit may have left
+// another result.
 func (t *telling) tell(ctx context.Context) error {
-	manifest := ObjectRef{Bucket: t.state.Name(), Key: t.keys.manifest(), ETag: t.summary.Manifest}
-	// Under atomicity "run" a run with a failure took its outputs back, and told
-	// the ledger of the failures alone: its summary has no file done.
-	undone := t.summary.Atomicity == AtomicityRun && t.summary.Done == 0
-	err := t.eachBatch(ctx, manifest, t.read, func(f FileResult) error {
-		row, told := f.row()
-		switch {
-		case f.crashed:
-			t.crashed++
-			return nil
-		case !told:
-			return nil
-		case row.Outcome == ledger.Failed:
-			t.failed++
-		case undone:
-			return nil
+	var done, failed, open int64
+	err := t.each(ctx, func(f FileResult) error {
+		switch f.Outcome {
+		case OutcomeDone:
+			done++
+		case OutcomeFailed:
+			failed++
 		default:
-			t.done++
-		}
-		return t.tellRow(row)
-	})
-	if err != nil {
-		return err
-	}
-	if t.done != t.summary.Done || t.failed+t.crashed != t.summary.Failed {
-		t.doubt = fmt.Sprintf("its results are not those that were committed: they have %d files done and %d failed, its summary has %d and %d", t.done, t.failed, t.summary.Done, t.summary.Failed)
-		if t.crashed > 0 {
-			t.doubt += fmt.Sprintf("; nothing is known of %d files without a result", t.crashed)
+			open++
 		}
 		return nil
+	})
+	s := t.summary
+	switch {
+	case err != nil:
+		return err
+	case done != s.Done || failed != s.Failed || open != s.Superseded+s.Archived+s.Deferred:
+		t.doubt = fmt.Sprintf("its results are not those that were committed: they have %d files done, %d failed and %d left, its summary has %d, %d and %d",
+			done, failed, open, s.Done, s.Failed, s.Superseded+s.Archived+s.Deferred)
+		return nil
 	}
-	return t.tellCrashed(ctx, manifest)
+	return t.each(ctx, func(f FileResult) error { return t.tellRow(f.row()) })
 }
 
-// tellCrashed tells of the batches without a result, once the summary bears out
-// that they were failed attempts, and not results that somebody removed since.
-func (t *telling) tellCrashed(ctx context.Context, manifest ObjectRef) error {
-	if t.crashed == 0 {
-		return nil
-	}
-	return readManifest(ctx, t.state, manifest, func(batch Batch) error {
-		why, missing := t.unproven[batch.Number]
-		if !missing {
-			return nil
-		}
-		for _, f := range crashed(batch, why) {
-			row, _ := f.row()
-			if err := t.tellRow(row); err != nil {
+// each yields the results as the commit decided them.
+func (t *telling) each(ctx context.Context, do func(FileResult) error) error {
+	return t.eachResult(ctx, t.keys, t.summary.Manifest, func(b batchResults) error {
+		for _, f := range b.files {
+			if err := do(f.decided(t.summary.Done > 0)); err != nil {
 				return err
 			}
 		}
@@ -251,22 +248,9 @@ func (t *telling) tellCrashed(ctx context.Context, manifest ObjectRef) error {
 	})
 }
 
-func (t *telling) read(ctx context.Context, batch Batch) ([]FileResult, error) {
-	results, err := t.readResult(ctx, t.keys, batch)
-	if isMalformed(err) {
-		results, err = crashed(batch, "the result of its batch cannot be read"), nil
-	}
-	if err == nil && len(results) > 0 && results[0].crashed {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.unproven[batch.Number] = results[0].Error
-	}
-	return results, err
-}
-
 func (t *telling) tellRow(row ledger.Row) error {
 	commit := ledger.Commit{
-		Run: t.summary.Run, Token: t.summary.Token, At: t.summary.Cutoff,
+		Run: t.summary.Run, Token: t.summary.Token, At: t.summary.Cutoff, Settings: t.summary.Settings,
 		MaxAttempts: cmp.Or(t.summary.MaxAttempts, t.config.Failure.MaxAttempts),
 	}
 	judged, err := commit.Judged(row)

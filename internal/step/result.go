@@ -3,7 +3,9 @@ package step
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -12,35 +14,52 @@ import (
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
 )
 
-// Outcomes of a file in one run.
+// Outcome is what became of one file in one run.
+type Outcome string
+
+// The outcomes. In the ledger, a file that is neither done nor failed is due.
 const (
-	OutcomeDone       = "done"
-	OutcomeFailed     = "failed"     // its own fault; counts as an attempt
-	OutcomeSuperseded = "superseded" // changed or deleted since it was listed
-	OutcomeDeferred   = "deferred"   // put off for want of time, or by trouble of the moment
+	OutcomeDone       Outcome = "done"
+	OutcomeFailed     Outcome = "failed"     // its own fault; counts as an attempt
+	OutcomeUnproven   Outcome = "unproven"   // CommitLedger makes it failed or deferred
+	OutcomeSuperseded Outcome = "superseded" // changed or deleted since it was listed
+	OutcomeArchived   Outcome = "archived"   // in an archive, and not restored
+	OutcomeDeferred   Outcome = "deferred"   // not processed, and not its fault
 )
+
+// CauseTime: the time of the processing call was over. It hinders no run: the
+// next one goes on.
+const CauseTime Cause = "time"
 
 // FileResult is what became of one file.
 type FileResult struct {
 	ledger.Candidate
-	Outcome  string   `json:"outcome"`
-	Rows     int64    `json:"rows"`
-	Rejected int64    `json:"rejected"`
-	Outputs  []string `json:"outputs"` // keys in the destination bucket
-	Error    string   `json:"error"`   // why it failed, or which trouble put it off; "" otherwise
-
-	crashed bool // there is no result, so Outputs may not be all
+	Outcome   Outcome          `json:"outcome"`
+	Cause     Cause            `json:"cause,omitempty"` // of an unproven or deferred outcome
+	Rows      int64            `json:"rows"`
+	Rejected  int64            `json:"rejected"`
+	Outputs   []string         `json:"outputs"`            // keys in the destination bucket
+	Published ledger.Published `json:"published,omitzero"` // the visible output
+	Error     string           `json:"error"`              // why it is not done; "" where there is nothing to say
 }
 
-// row is what the ledger is told of the file, if anything.
-func (f FileResult) row() (row ledger.Row, told bool) {
+// row is what the ledger records of the file. A file without an outcome of its
+// own is due at any version: this run, or an earlier one, may have published it.
+func (f FileResult) row() ledger.Row {
 	switch f.Outcome {
 	case OutcomeDone:
-		return f.Row(ledger.Done), true
+		row := f.Row(ledger.Done)
+		row.Suspect, row.Published = false, f.Published
+		return row
 	case OutcomeFailed:
-		return f.Row(ledger.Failed), true
+		return f.Row(ledger.Failed)
 	}
-	return ledger.Row{}, false
+	return f.Row(ledger.Due)
+}
+
+// Begun is the mark that a processing call began with a batch.
+type Begun struct {
+	Batch int `json:"batch"`
 }
 
 // BatchResult is the object that Process leaves for Commit.
@@ -49,28 +68,64 @@ type BatchResult struct {
 	Files []FileResult `json:"files"`
 }
 
-// resultReaders is how many results are read at a time: one after the other,
+func (b BatchResult) output() ProcessOutput {
+	out := ProcessOutput{Batch: b.Batch}
+	for _, f := range b.Files {
+		switch f.Outcome {
+		case OutcomeDone:
+			out.Done++
+		case OutcomeFailed, OutcomeUnproven:
+			out.Failed++
+		}
+	}
+	return out
+}
+
+// batchAttempts are the calls that worked on one batch.
+type batchAttempts struct {
+	batch   int
+	begun   []string // names of the calls that began
+	results []string // names of those that left a result
+}
+
+// unanswered counts the calls that began and left no result. They crashed, or
+// are still at work.
+func (a batchAttempts) unanswered() (n int64) {
+	for _, call := range a.begun {
+		if !slices.Contains(a.results, call) {
+			n++
+		}
+	}
+	return n
+}
+
+// batchResults is what became of a batch by all attempts at it.
+type batchResults struct {
+	files      []FileResult
+	unanswered int64
+}
+
+// resultReaders is how many batches are read at a time: one after the other,
 // those of a million files would take longer than a function lives.
 const resultReaders = 16
 
-// eachResult calls each with the outcomes of every file of the manifest, batch
-// by batch and in the manifest's order, until each returns an error.
-func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, each func(FileResult) error) error {
-	return r.eachBatch(ctx, manifest, func(ctx context.Context, batch Batch) ([]FileResult, error) {
-		return r.readResult(ctx, keys, batch)
-	}, each)
-}
-
-// eachBatch is eachResult for those who read a batch's results in another way.
-func (r *run) eachBatch(ctx context.Context, manifest ObjectRef, read func(context.Context, Batch) ([]FileResult, error), each func(FileResult) error) error {
+// eachResult calls each with the results of every batch of the manifest, in the
+// manifest's order, until it returns an error.
+func (r *run) eachResult(ctx context.Context, keys runKeys, manifest ObjectRef, each func(batchResults) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	readers, ctx := errgroup.WithContext(ctx)
-	inOrder := make(chan chan []FileResult, resultReaders)
+	inOrder := make(chan chan batchResults, resultReaders)
 	readers.Go(func() error {
 		defer close(inOrder)
+		attempts := r.listAttempts(ctx, keys)
+		defer attempts.stop()
 		return readManifest(ctx, r.state, manifest, func(batch Batch) error {
-			answer := make(chan []FileResult, 1)
+			at, err := attempts.of(batch.Number)
+			if err != nil {
+				return err
+			}
+			answer := make(chan batchResults, 1)
 			select {
 			case inOrder <- answer:
 			case <-ctx.Done():
@@ -78,7 +133,7 @@ func (r *run) eachBatch(ctx context.Context, manifest ObjectRef, read func(conte
 			}
 			readers.Go(func() error {
 				defer close(answer)
-				results, err := read(ctx, batch)
+				results, err := r.readBatch(ctx, keys, batch, at)
 				answer <- results
 				return err
 			})
@@ -87,10 +142,8 @@ func (r *run) eachBatch(ctx context.Context, manifest ObjectRef, read func(conte
 	})
 	var failed error
 	for answer := range inOrder {
-		for _, result := range <-answer {
-			if failed == nil {
-				failed = each(result)
-			}
+		if results := <-answer; failed == nil && ctx.Err() == nil {
+			failed = each(results)
 		}
 		if failed != nil {
 			cancel(failed) // the readers end, and with them this loop
@@ -99,42 +152,133 @@ func (r *run) eachBatch(ctx context.Context, manifest ObjectRef, read func(conte
 	return cmp.Or(failed, readers.Wait())
 }
 
-// readResult returns the outcomes of a batch, one for each of its files and in
-// their order. A batch without a result (its call crashed or was never run)
-// is a failed attempt of every file in it.
-func (r *run) readResult(ctx context.Context, keys runKeys, batch Batch) ([]FileResult, error) {
-	var result BatchResult
-	err := r.readJSON(ctx, keys.result(batch.Number), &result)
-	if errors.Is(err, bucket.ErrNotFound) {
-		return crashed(batch, "its batch left no result: the processing call crashed, timed out or ran out of memory; see the Map Run of this execution"), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !sameFiles(batch, result) {
-		return crashed(batch, "the result of its batch is about other files"), nil
-	}
-	return result.Files, nil
+// attemptListing yields the attempts at the batches in the order of their numbers.
+type attemptListing struct {
+	next  func() (attemptName, error, bool)
+	stop  func()
+	ahead attemptName
+	err   error
+	more  bool
 }
 
-func crashed(batch Batch, why string) []FileResult {
+func (r *run) listAttempts(ctx context.Context, keys runKeys) *attemptListing {
+	l := &attemptListing{}
+	l.next, l.stop = iter.Pull2(r.attemptNames(ctx, keys, keys.results()))
+	l.ahead, l.err, l.more = l.next()
+	return l
+}
+
+// attemptNames lists the result objects below a prefix.
+func (r *run) attemptNames(ctx context.Context, keys runKeys, prefix string) iter.Seq2[attemptName, error] {
+	return func(yield func(attemptName, error) bool) {
+		for page, err := range r.state.List(ctx, bucket.ListOptions{Prefix: prefix}) {
+			if err != nil {
+				yield(attemptName{}, fmt.Errorf("list results: %w", err))
+				return
+			}
+			for _, e := range page.Entries {
+				if name, ok := keys.attemptOf(e.Key); ok && !yield(name, nil) {
+					return
+				}
+			}
+			if page.Last {
+				return
+			}
+		}
+		yield(attemptName{}, fmt.Errorf("list results: %w", cmp.Or(context.Cause(ctx), bucket.ErrListing)))
+	}
+}
+
+// of returns the attempts at a batch, whose number is above those asked for before.
+func (l *attemptListing) of(batch int) (a batchAttempts, err error) {
+	a.batch = batch
+	for l.err == nil && l.more && l.ahead.batch <= batch {
+		if l.ahead.batch == batch {
+			a.add(l.ahead)
+		}
+		l.ahead, l.err, l.more = l.next()
+	}
+	return a, l.err
+}
+
+func (a *batchAttempts) add(name attemptName) {
+	if name.begun {
+		a.begun = append(a.begun, name.attempt)
+	} else {
+		a.results = append(a.results, name.attempt)
+	}
+}
+
+// findBatch reads the results of one batch.
+func (r *run) findBatch(ctx context.Context, keys runKeys, batch Batch) (batchResults, error) {
+	at := batchAttempts{batch: batch.Number}
+	for name, err := range r.attemptNames(ctx, keys, keys.batch(batch.Number)) {
+		if err != nil {
+			return batchResults{}, err
+		}
+		at.add(name)
+	}
+	return r.readBatch(ctx, keys, batch, at)
+}
+
+// readBatch returns the best outcome of each file of a batch, in their order.
+func (r *run) readBatch(ctx context.Context, keys runKeys, batch Batch, at batchAttempts) (batchResults, error) {
+	out := batchResults{unanswered: at.unanswered()}
+	for _, call := range at.results {
+		var result BatchResult
+		if err := r.readJSON(ctx, keys.result(batch.Number, call), &result); err != nil {
+			return batchResults{}, err
+		}
+		if !sameFiles(batch, result) {
+			continue
+		}
+		if out.files == nil {
+			out.files = result.Files
+			continue
+		}
+		for i, f := range result.Files {
+			if better(f.Outcome, out.files[i].Outcome) {
+				out.files[i] = f
+			}
+		}
+	}
+	if out.files == nil {
+		out.files = withoutResult(batch, len(at.begun) > 0)
+	}
+	return out, nil
+}
+
+// ranks are the outcomes, the one that says most first.
+var ranks = []Outcome{OutcomeDone, OutcomeFailed, OutcomeSuperseded, OutcomeArchived, OutcomeUnproven, OutcomeDeferred}
+
+func better(a, b Outcome) bool { return slices.Index(ranks, a) < slices.Index(ranks, b) }
+
+// withoutResult is what became of a batch that has no result. A call that never
+// began says nothing of its files. One that began crashed: if it had one file,
+// that is what crashed it, unless every call crashes; of several each is suspect,
+// and gets a call of its own next time.
+func withoutResult(batch Batch, begun bool) []FileResult {
 	results := make([]FileResult, len(batch.Files))
 	for i, f := range batch.Files {
-		results[i] = FileResult{Candidate: f, Outcome: OutcomeFailed, Error: why, crashed: true}
+		results[i] = FileResult{Candidate: f, Outcome: OutcomeDeferred, Cause: CauseFunction}
+		switch {
+		case !begun:
+			results[i].Error = "its processing call never began; see the Map Run of this execution"
+		case len(batch.Files) == 1:
+			results[i].Outcome, results[i].Suspect = OutcomeUnproven, true
+			results[i].Error = "its processing call left no result: it crashed, timed out or ran out of memory with this file alone; see the Map Run of this execution"
+		default:
+			results[i].Suspect = true
+			results[i].Error = "its processing call left no result: it crashed, timed out or ran out of memory; the next run processes each of its files alone"
+		}
 	}
 	return results
 }
 
 func sameFiles(batch Batch, result BatchResult) bool {
-	if len(batch.Files) != len(result.Files) {
-		return false
-	}
-	for i, f := range batch.Files {
-		if got := result.Files[i]; got.Key != f.Key || got.ETag != f.ETag {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(batch.Files, result.Files, func(f ledger.Candidate, got FileResult) bool {
+		return f.Key == got.Key && f.ETag == got.ETag
+	})
 }
 
 // brief is an error's text for a record: what a processor quotes of a file may

@@ -2,7 +2,6 @@ package step
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/lease"
@@ -19,30 +18,32 @@ type run struct {
 	destination Store
 	state       Store
 	lock        *lease.Lock
+	settings    string // fingerprint of the processor's settings
 	log         *slog.Logger
 	meter       func(Measurement) // may be nil
 }
 
 // begin reads the configuration and opens what a step of the run needs.
 // Nothing is dialled.
-func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
-	config, err := ParseConfig(raw)
+func (s *Steps) begin(execution Execution) (*run, error) {
+	config, err := ParseConfig(execution.Input)
 	if err != nil {
 		return nil, err
 	}
 	if execution.ID == "" || execution.Name == "" {
-		return nil, &InvalidInputError{"execution.id and execution.name are required; they come from $$.Execution"}
+		return nil, &InvalidInputError{"execution.Id and execution.Name are required; they come from $$.Execution"}
 	}
 	r := &run{
 		execution: execution,
 		config:    config,
+		settings:  s.settings,
 		log:       s.log.With("pipeline", config.Pipeline, "run", execution.Name),
 		meter:     s.measure,
 	}
 	for _, place := range []struct {
 		store *Store
 		at    Location
-	}{{&r.source, config.Source}, {&r.destination, config.Destination}, {&r.state, config.State}} {
+	}{{&r.source, config.Source}, {&r.destination, config.Destination.Location()}, {&r.state, config.State}} {
 		if *place.store, err = s.open(place.at.Bucket); err != nil {
 			return nil, err
 		}
@@ -52,6 +53,7 @@ func (s *Steps) begin(execution Execution, raw json.RawMessage) (*run, error) {
 		Poll:       config.pollEvery(),
 		MaxWaiters: config.Lock.MaxWaiters,
 		Priority:   config.Lock.Priority,
+		Once:       true,
 	})
 	if err != nil {
 		return nil, err
@@ -76,7 +78,7 @@ func (r *run) openLock(c lease.Config) (*lease.Lock, error) {
 // A lease that is getting old is renewed ahead of the work and not beside it: a
 // run of many calls, each shorter than a renewal, would lose it otherwise.
 func (r *run) holding(ctx context.Context, token int64) (_ context.Context, stop func(), err error) {
-	grant, err := r.lock.Resume(ctx, r.execution.ID, token)
+	grant, err := r.lock.Resume(ctx, r.execution.owner(), token)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,8 +90,26 @@ func (r *run) holding(ctx context.Context, token int64) (_ context.Context, stop
 	return kept, stop, nil
 }
 
+// ledger is what the runs of the pipeline have done.
 func (r *run) ledger() (*ledger.Ledger, error) {
 	return ledger.Open(r.state, LedgerPrefix(r.config))
+}
+
+// versions are those of the state bucket's objects.
+func (r *run) versions() (ledger.Versions, bool) {
+	store := r.state
+	if w, is := store.(wired); is {
+		store = w.Store
+	}
+	versions, ok := store.(ledger.Versions)
+	return versions, ok
+}
+
+// selection is what the run takes.
+func (r *run) selection() ledger.Selection {
+	s := r.config.selection()
+	s.Settings = r.settings
+	return s
 }
 
 // stillHolding returns why the run may not act any more, or nil. It is asked

@@ -15,6 +15,8 @@ package step
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"iter"
@@ -30,25 +32,22 @@ type Store interface {
 	Name() string
 	Get(ctx context.Context, key string, c bucket.Condition) (*bucket.Object, error)
 	GetRange(ctx context.Context, key string, c bucket.Condition, offset, length int64) (*bucket.Object, error)
+	Head(ctx context.Context, key string) (*bucket.Object, error)
 	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string, c bucket.Condition) (bucket.Written, error)
+	PutWith(ctx context.Context, key string, body io.ReadSeeker, o bucket.PutOptions) (bucket.Written, error)
 	Upload(ctx context.Context, key string, body io.Reader, contentType string) (bucket.Written, error)
 	Delete(ctx context.Context, key string) error
 	List(ctx context.Context, o bucket.ListOptions) iter.Seq2[bucket.Page, error]
-}
-
-// MapRuns tells whether a Map Run of an execution still has running children.
-type MapRuns interface {
-	AnyRunning(ctx context.Context, executionARN string) (bool, error)
 }
 
 // Config holds what the steps need from their surroundings.
 type Config struct {
 	// Open returns the bucket of that name. Required.
 	Open func(name string) (Store, error)
-	// Processor turns a source file into outputs. Required by Process.
+	// Processor turns a source file into outputs. Required by Process. Where it
+	// has a method Settings() string, files that failed under other settings are
+	// due when the settings change.
 	Processor process.Processor
-	// MapRuns is required by Release for status-change events.
-	MapRuns MapRuns
 	// Log receives one line per decision. Nil is silent.
 	Log *slog.Logger
 	// Measure is told what the steps measure. Nil measures nothing.
@@ -59,7 +58,7 @@ type Config struct {
 type Steps struct {
 	open      func(name string) (Store, error)
 	processor process.Processor
-	mapRuns   MapRuns
+	settings  string // fingerprint of the processor's settings
 	log       *slog.Logger
 	measure   func(Measurement)
 }
@@ -73,5 +72,16 @@ func New(c Config) (*Steps, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Steps{open: c.Open, processor: c.Processor, mapRuns: c.MapRuns, log: log, measure: c.Measure}, nil
+	return &Steps{open: c.Open, processor: c.Processor, settings: fingerprint(c.Processor), log: log, measure: c.Measure}, nil
+}
+
+// fingerprint stands for the settings of a processor: 16 hex digits, or "" for
+// one that has no settings to tell.
+func fingerprint(p process.Processor) string {
+	configured, ok := p.(interface{ Settings() string })
+	if !ok {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(configured.Settings()))
+	return hex.EncodeToString(sum[:8])
 }

@@ -2,6 +2,8 @@ package step
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
@@ -22,7 +24,9 @@ type Summary struct {
 	Started   time.Time `json:"started"` // of the execution, waiting included
 	Cutoff    time.Time `json:"cutoff"`  // server time of the listing
 	Source    Location  `json:"source"`
-	Manifest  string    `json:"manifest"` // ETag of the manifest that was processed
+	Manifest  ObjectRef `json:"manifest"` // that was processed
+	Versions  Versions  `json:"versions"` // of the destination
+	Settings  string    `json:"settings"` // fingerprint of the processing settings
 
 	Listed  int64                   `json:"listed"`
 	Skipped map[ledger.Reason]int64 `json:"skipped"` // listed files not taken, by reason
@@ -32,23 +36,30 @@ type Summary struct {
 	Failed      int64 `json:"failed"`
 	Quarantined int64 `json:"quarantined"`
 	Superseded  int64 `json:"superseded"`
+	Archived    int64 `json:"archived"`
 	Deferred    int64 `json:"deferred"`
 	Rows        int64 `json:"rows"`
 	Rejected    int64 `json:"rejected"`
 	Bytes       int64 `json:"bytes"` // of the source files done
 
-	Atomicity   Atomicity     `json:"atomicity"`
+	// Causes counts the deferred files by what stood in their way.
+	Causes map[Cause]int64 `json:"causes"`
+	// Unanswered counts processing calls that began and left no result. They
+	// crashed, or are still at work.
+	Unanswered int64 `json:"unanswered"`
+
 	MaxAttempts int           `json:"maxAttempts"`
 	Failures    []FileFailure `json:"failures"` // the first hundred
 
-	hindered int64 // of the deferred, those put off by trouble
+	first map[Cause]string // the first error of each cause; "" is that of a failed file
 }
 
-// FileFailure is one file that failed in the run, or was put off by trouble
+// FileFailure is one file that failed in the run, or was deferred by trouble
 // that was not its own.
 type FileFailure struct {
 	Key         string `json:"key"`
-	Attempts    int    `json:"attempts"` // that count against the file, this one included
+	Cause       Cause  `json:"cause,omitempty"` // "" for a file that failed by its own fault
+	Attempts    int    `json:"attempts"`        // that count against the file, this one included
 	Quarantined bool   `json:"quarantined"`
 	Error       string `json:"error"`
 }
@@ -58,14 +69,15 @@ func (r *run) newSummary(token int64, discovered DiscoverOutput, found ledger.Di
 		Pipeline: r.config.Pipeline, Trigger: r.config.Trigger,
 		Run: r.execution.Name, Execution: r.execution.ID, Token: token,
 		Started: r.execution.StartTime, Cutoff: discovered.Cutoff,
-		Source: r.config.Source, Manifest: discovered.Manifest.ETag,
+		Source: r.config.Source, Manifest: discovered.Manifest, Versions: r.config.Destination.Versions, Settings: r.settings,
 		Listed: found.Listed, Skipped: found.Skipped, Left: found.Left,
-		Atomicity: r.config.Failure.Atomicity, MaxAttempts: r.config.Failure.MaxAttempts, Failures: []FileFailure{},
+		Causes: map[Cause]int64{}, MaxAttempts: r.config.Failure.MaxAttempts, Failures: []FileFailure{},
+		first: map[Cause]string{},
 	}
 }
 
-// count adds one file's outcome.
-func (s *Summary) count(f FileResult, maxAttempts int) {
+// count adds one file's outcome, which is decided.
+func (s *Summary) count(f FileResult) {
 	switch f.Outcome {
 	case OutcomeDone:
 		s.Done++
@@ -74,51 +86,76 @@ func (s *Summary) count(f FileResult, maxAttempts int) {
 		s.Bytes += f.Size
 	case OutcomeFailed:
 		s.Failed++
-		last := f.Attempts+1 >= maxAttempts
+		last := f.Attempts+1 >= s.MaxAttempts
 		if last {
 			s.Quarantined++
 		}
 		s.list(FileFailure{Key: f.Key, Attempts: f.Attempts + 1, Quarantined: last, Error: f.Error})
 	case OutcomeSuperseded:
 		s.Superseded++
+	case OutcomeArchived:
+		s.Archived++
 	default:
 		s.Deferred++
-		if f.Error != "" {
-			s.hindered++
-			s.list(FileFailure{Key: f.Key, Attempts: f.Attempts, Error: f.Error})
+		s.Causes[f.Cause]++
+		if f.Cause != CauseTime || f.Error != "" {
+			s.list(FileFailure{Key: f.Key, Cause: f.Cause, Attempts: f.Attempts, Error: f.Error})
 		}
 	}
 }
 
 func (s *Summary) list(f FileFailure) {
+	if _, known := s.first[f.Cause]; !known {
+		s.first[f.Cause] = fmt.Sprintf("%s: %s", f.Key, f.Error)
+	}
 	if len(s.Failures) < maxFailuresListed {
 		s.Failures = append(s.Failures, f)
 	}
 }
 
-// notDone counts the files that could not be processed, by whose fault ever.
-func (s *Summary) notDone() int64 { return s.Failed + s.hindered }
-
-// undo turns the counts into those of a run that committed nothing: under
-// atomicity "run" the files that would have been done are work for the next.
-func (s *Summary) undo() {
-	s.Deferred += s.Done
-	s.Done, s.Rows, s.Rejected, s.Bytes = 0, 0, 0, 0
+// hindered counts the files that were deferred by trouble. Want of time is
+// none: the next run goes on where this one ended.
+func (s *Summary) hindered() (n int64) {
+	for cause, files := range s.Causes {
+		if cause != CauseTime {
+			n += files
+		}
+	}
+	return n
 }
 
-// verdict is the run's own error, if too much of it failed. Files put off by
-// trouble count too: a run that gets nothing done must not pass for a success.
-func (s *Summary) verdict(config RunConfig, url string) error {
-	bad := s.notDone()
-	allOrNothing := config.Failure.Atomicity == AtomicityRun
-	// A quotient, since it rounds to the same number as the setting was read as.
-	if bad == 0 || !allOrNothing && float64(bad)/float64(s.Done+bad) <= config.Failure.MaxFailedFraction {
+// mainCause is the trouble that deferred most files.
+func (s *Summary) mainCause() (main Cause) {
+	for _, cause := range slices.Sorted(maps.Keys(s.Causes)) {
+		if cause != CauseTime && s.Causes[cause] > s.Causes[main] {
+			main = cause
+		}
+	}
+	return main
+}
+
+// verdict is the run's own error, if it did too little. A run that was hindered
+// and did nothing fails however few its files are. Otherwise more than
+// failure.maxFailedFraction must have failed or been hindered, and at least
+// failure.minFailedFiles: one bad file wakes nobody at night.
+func (s *Summary) verdict(limits FailureSettings, url string) error {
+	hindered := s.hindered()
+	bad := s.Failed + hindered
+	if bad == 0 {
 		return nil
 	}
-	first := s.Failures[0]
+	nothingDone := hindered > 0 && s.Done == 0
+	// A quotient, since it rounds to the same number as the setting was read as.
+	tooMuch := bad >= int64(limits.MinFailedFiles) && float64(bad)/float64(s.Done+bad) > limits.MaxFailedFraction
+	if !nothingDone && !tooMuch {
+		return nil
+	}
+	total := s.Done + s.Failed + s.Superseded + s.Archived + s.Deferred
+	if cause := s.mainCause(); cause != "" && s.Causes[cause] > s.Failed {
+		return hinderedBy(cause, fmt.Errorf("%d of %d files were deferred, and none of them is blamed: %s; the next run takes them; all of them: %s",
+			s.Causes[cause], total, s.first[cause], url))
+	}
 	return &TooManyFilesFailedError{
-		Failed: bad, Total: s.Done + s.Failed + s.Superseded + s.Deferred,
-		MaxFraction: config.Failure.MaxFailedFraction, AllOrNothing: allOrNothing,
-		First: fmt.Sprintf("%s: %s", first.Key, first.Error), Summary: url,
+		Failed: bad, Total: total, MaxFraction: limits.MaxFailedFraction, First: s.first[""], Summary: url,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,6 @@ type world struct {
 
 	settings  map[string]any // of the run configuration, by path
 	processor *shouter
-	mapRuns   *mapRunsStub
 	steps     *Steps
 
 	told     sync.Mutex
@@ -40,8 +40,10 @@ func inWorld(t *testing.T, do func(w *world)) {
 		w := &world{
 			T:      t,
 			source: bucket.NewMemory("source", nil), lake: bucket.NewMemory("lake", nil), state: bucket.NewMemory("state", nil),
-			settings: map[string]any{"failure.maxFailedFraction": 1}, processor: &shouter{}, mapRuns: &mapRunsStub{},
+			settings: map[string]any{"failure.maxFailedFraction": 1}, processor: &shouter{},
 		}
+		_, err := w.state.Put(t.Context(), "lockstep/lock.json", strings.NewReader(oldLock), "", bucket.Condition{})
+		w.ok(err)
 		w.open(w.source, w.lake, w.state)
 		do(w)
 	})
@@ -60,7 +62,7 @@ func (w *world) open(stores ...Store) {
 			}
 			return nil, fmt.Errorf("no bucket %s", name)
 		},
-		Processor: w.processor, MapRuns: w.mapRuns,
+		Processor: w.processor,
 		Measure: func(m Measurement) {
 			w.told.Lock()
 			defer w.told.Unlock()
@@ -108,12 +110,20 @@ func (w *world) parsed() RunConfig {
 	return c
 }
 
-func execution(run string) Execution {
+// execution is what the context object says of a run; "P1#2" is its second redrive.
+func (w *world) execution(run string) Execution {
+	w.Helper()
+	name, redrives, _ := strings.Cut(run, "#")
+	count, _ := strconv.Atoi(redrives)
 	return Execution{
-		ID: "arn:aws:states:eu-central-1:123456789012:execution:test:" + run, Name: run,
-		StartTime: time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC),
+		ID: "arn:aws:states:eu-central-1:123456789012:execution:test:" + name, Name: name, RedriveCount: count,
+		StartTime: time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC), Input: w.config(),
 	}
 }
+
+// oldLock is a free lock, so that a test's tokens begin at 1: those of a new lock
+// begin at the server's clock.
+const oldLock = `{"schema":2,"limit":1,"lastToken":0,"holders":[],"waiters":[],"events":[],"ended":[],"nonce":"first"}`
 
 func (w *world) upload(key, content string) {
 	w.Helper()
@@ -123,7 +133,7 @@ func (w *world) upload(key, content string) {
 
 func (w *world) ask(run string) AcquireOutput {
 	w.Helper()
-	out, err := w.steps.Acquire(w.Context(), AcquireInput{Execution: execution(run), Config: w.config()})
+	out, err := w.steps.Acquire(w.Context(), AcquireInput{Execution: w.execution(run)})
 	w.ok(err)
 	return out
 }
@@ -145,8 +155,16 @@ func (w *world) discover(run string, token int64) DiscoverOutput {
 	return out
 }
 
+// found is what the discovery that wrote a manifest came to.
+func (w *world) found(run string, token int64, d DiscoverOutput) (found ledger.Discovery) {
+	w.Helper()
+	call, _ := callOf(d.Manifest.Key)
+	w.ok(json.Unmarshal(w.read(w.state, keysOf(w.parsed(), run, token).discovery(call)), &found))
+	return found
+}
+
 func (w *world) tryDiscover(run string, token int64) (DiscoverOutput, error) {
-	return w.steps.Discover(w.Context(), DiscoverInput{Execution: execution(run), Config: w.config(), Token: token})
+	return w.steps.Discover(w.Context(), DiscoverInput{Execution: w.execution(run), Token: token})
 }
 
 // batches reads the manifest as a Map does.
@@ -162,7 +180,7 @@ func (w *world) process(run string, token int64, batch Batch) (ProcessOutput, er
 }
 
 func (w *world) processIn(ctx context.Context, run string, token int64, batch Batch) (ProcessOutput, error) {
-	return w.steps.Process(ctx, ProcessInput{Execution: execution(run), Config: w.config(), Token: token, Batch: batch})
+	return w.steps.Process(ctx, ProcessInput{Execution: w.execution(run), Token: token, Batch: batch})
 }
 
 // processAll plays the Map; a batch that fails is tolerated.
@@ -176,7 +194,7 @@ func (w *world) processAll(run string, token int64, d DiscoverOutput) {
 }
 
 func (w *world) tryCommit(run string, token int64, d DiscoverOutput) (CommitOutput, error) {
-	return w.steps.Commit(w.Context(), CommitInput{Execution: execution(run), Config: w.config(), Token: token, Discovered: d})
+	return w.steps.Commit(w.Context(), CommitInput{Execution: w.execution(run), Token: token, Discovered: d})
 }
 
 func (w *world) commit(run string, token int64, d DiscoverOutput) CommitOutput {
@@ -188,7 +206,13 @@ func (w *world) commit(run string, token int64, d DiscoverOutput) CommitOutput {
 
 func (w *world) release(run string, token int64) ReleaseOutput {
 	w.Helper()
-	out, err := w.steps.Release(w.Context(), ReleaseInput{Execution: execution(run), Config: w.config(), Token: token})
+	return w.releaseAfter(run, RunState{Acquired: &AcquireOutput{Decision: DecisionHeld, Token: token}})
+}
+
+// releaseAfter ends a run's life in the state that the machine kept of it.
+func (w *world) releaseAfter(run string, state RunState) ReleaseOutput {
+	w.Helper()
+	out, err := w.steps.Release(w.Context(), ReleaseInput{Execution: w.execution(run), State: state})
 	w.ok(err)
 	return out
 }
@@ -228,19 +252,35 @@ func (w *world) keys(b *bucket.Memory, prefix string) []string {
 	return keys
 }
 
-// result reads what Process left for a batch.
+// result reads what the calls for a batch left, which is one result.
 func (w *world) result(run string, token int64, batch int) BatchResult {
 	w.Helper()
-	var r BatchResult
-	w.ok(json.Unmarshal(w.read(w.state, keysOf(w.parsed(), run, token).result(batch)), &r))
-	return r
+	results := w.results(run, token, batch)
+	if len(results) != 1 {
+		w.Fatalf("%d results of batch %d, want one", len(results), batch)
+	}
+	return results[0]
+}
+
+// results reads what each call for a batch left.
+func (w *world) results(run string, token int64, batch int) (all []BatchResult) {
+	w.Helper()
+	for _, key := range w.keys(w.state, keysOf(w.parsed(), run, token).batch(batch)) {
+		if strings.HasSuffix(key, begunSuffix) {
+			continue
+		}
+		var r BatchResult
+		w.ok(json.Unmarshal(w.read(w.state, key), &r))
+		all = append(all, r)
+	}
+	return all
 }
 
 // outcomes is a result as "key outcome" lines.
 func outcomes(r BatchResult) []string {
 	var lines []string
 	for _, f := range r.Files {
-		lines = append(lines, f.Key+" "+f.Outcome)
+		lines = append(lines, f.Key+" "+string(f.Outcome))
 	}
 	return lines
 }
@@ -274,7 +314,8 @@ func (w *world) wantOutputs(want map[string]string) {
 		w.Fatalf("the lake has %q, want %q", got, slices.Sorted(maps.Keys(outputs)))
 	}
 	for key, content := range outputs {
-		if got := string(w.read(w.lake, key)); got != content {
+		got, _, _ := strings.Cut(string(w.read(w.lake, key)), "\n#")
+		if got != content {
 			w.Errorf("%s is %q, want %q", key, got, content)
 		}
 	}
@@ -322,20 +363,14 @@ func (s *shouter) Process(ctx context.Context, in process.File, out process.Publ
 	if bytes.Contains(content, []byte("poison")) {
 		return process.Outcome{}, fmt.Errorf("%w: it is poison", process.ErrMalformed)
 	}
-	if err := out.Publish(ctx, process.OutputName, "application/octet-stream", bytes.NewReader(bytes.ToUpper(content))); err != nil {
-		return process.Outcome{}, err
-	}
-	return process.Outcome{Rows: int64(bytes.Count(content, []byte("\n")) + 1)}, nil
+	rows := int64(bytes.Count(content, []byte("\n")) + 1)
+	err = out.Publish(ctx, process.Output{
+		Name: process.OutputName, ContentType: "application/octet-stream", Rows: rows, Body: strings.NewReader(shouted(string(content), in.Token)),
+	})
+	return process.Outcome{Rows: rows}, err
 }
 
-// mapRunsStub says of every execution whether a Map Run is still running.
-type mapRunsStub struct {
-	running bool
-	err     error
-	asked   []string
-}
-
-func (m *mapRunsStub) AnyRunning(_ context.Context, executionARN string) (bool, error) {
-	m.asked = append(m.asked, executionARN)
-	return m.running, m.err
+// shouted is what a shouter makes of a content in a run with that token.
+func shouted(content string, token int64) string {
+	return strings.ToUpper(content) + fmt.Sprintf("\n#%d", token)
 }

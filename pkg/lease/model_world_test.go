@@ -85,9 +85,9 @@ type mdoc struct {
 	nh, nw  int8
 	holders [modelClients]mholder
 	waiters [modelClients]mwaiter
-	ended   [modelClients]bool   // lives that are over; their marks do not grow old here
-	carried [nonces]bool // the events have a write of this nonce
-	granted [nonces]int8 // the token of its grant
+	ended   [modelClients]bool // lives that are over; their marks do not grow old here
+	carried [nonces]bool       // the events have a write of this nonce
+	granted [nonces]int8       // the token of its grant
 }
 
 type (

@@ -57,7 +57,6 @@ func (l *Ledger) replace(ctx context.Context, r Replacement) (Committed, error) 
 		return Committed{Commitment: before, Already: true}, nil
 	}
 	next := from.clone()
-	next.Open = []OpenManifest{} // their files are among the rows, or new
 	if next.Identity == (Identity{}) {
 		next.Identity = r.Identity
 	}

@@ -199,7 +199,8 @@ func checkOutputs(t *testing.T, laptop *sam.Laptop, manifest []step.Batch, rows 
 // shelf keeps what a processor publishes.
 type shelf map[string]bool
 
-func (s shelf) Publish(_ context.Context, _, _ string, body io.ReadSeeker) error {
+func (s shelf) Publish(_ context.Context, out process.Output) error {
+	body := out.Body
 	text, err := io.ReadAll(body)
 	s[string(text)] = true
 	return err

@@ -106,7 +106,7 @@ func (l *Laptop) At() []string { return l.at }
 
 // fill uploads the files, and lets the lock have had a past.
 func (l *Laptop) fill(ctx context.Context) error {
-	for _, place := range []step.Location{l.config.Source, l.config.Destination, l.config.State} {
+	for _, place := range []step.Location{l.config.Source, l.config.Destination.Location(), l.config.State} {
 		if err := l.stack.CreateBucket(ctx, place.Bucket); err != nil {
 			return err
 		}

@@ -20,7 +20,9 @@ import (
 type Store interface {
 	Get(ctx context.Context, key string, c bucket.Condition) (*bucket.Object, error)
 	GetRange(ctx context.Context, key string, c bucket.Condition, offset, length int64) (*bucket.Object, error)
+	Head(ctx context.Context, key string) (*bucket.Object, error)
 	Put(ctx context.Context, key string, body io.ReadSeeker, contentType string, c bucket.Condition) (bucket.Written, error)
+	PutWith(ctx context.Context, key string, body io.ReadSeeker, o bucket.PutOptions) (bucket.Written, error)
 	Upload(ctx context.Context, key string, body io.Reader, contentType string) (bucket.Written, error)
 	Delete(ctx context.Context, key string) error
 	List(ctx context.Context, o bucket.ListOptions) iter.Seq2[bucket.Page, error]
@@ -38,7 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		name  string
 		rules []rule
 	}{
-		{"objects", objects}, {"ranges", ranges}, {"uploads", uploads}, {"conditions", conditions}, {"races", races},
+		{"objects", objects}, {"metadata", metadata}, {"ranges", ranges}, {"uploads", uploads}, {"conditions", conditions}, {"races", races},
 		{"listings", listings}, {"keys", keys},
 	}
 	for _, group := range groups {

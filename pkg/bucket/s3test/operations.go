@@ -24,10 +24,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch op {
 	case "get":
 		err = s.get(w, r, key, condition)
+	case "head":
+		err = s.head(w, r, key)
+	case "versions":
+		err = s.versions(w, r)
 	case "put":
 		err = s.put(w, r, key, condition)
 	case "delete":
-		if err = s.memory.Delete(r.Context(), key); err == nil {
+		if err = s.remove(r, key); err == nil {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	case "list":
@@ -47,6 +51,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case errors.As(err, &call) && call.Status != 0:
+		if errors.Is(err, bucket.ErrDeleteMarker) {
+			w.Header().Set("X-Amz-Delete-Marker", "true")
+		}
+		if r.Method == http.MethodHead {
+			w.WriteHeader(call.Status)
+			return
+		}
 		writeError(w, call.Status, call.Code)
 	default: // the memory's own fault hook: no answer
 		panic(http.ErrAbortHandler)
@@ -54,11 +65,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request, key string, c bucket.Condition) error {
-	object, err := s.memory.Get(r.Context(), key, c)
+	object, err := s.open(r, key, c)
 	if err != nil {
 		return err
 	}
 	header := w.Header()
+	describe(header, object)
 	status, length := http.StatusOK, object.Size
 	if asked := r.Header.Get("Range"); asked != "" {
 		first, last, ok := byteRange(asked, object.Size)
@@ -72,14 +84,102 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string, c bucke
 			return err
 		}
 	}
-	header.Set("ETag", object.ETag)
-	header.Set("Last-Modified", object.LastModified.UTC().Format(http.TimeFormat))
 	header.Set("Accept-Ranges", "bytes")
 	header.Set("Content-Length", strconv.FormatInt(length, 10))
 	header.Set("Content-Type", "binary/octet-stream")
 	w.WriteHeader(status)
 	_, err = io.CopyN(w, object.Body, length)
 	return err
+}
+
+// open reads the object, or the version that the request names.
+func (s *Server) open(r *http.Request, key string, c bucket.Condition) (*bucket.Object, error) {
+	if version := r.URL.Query().Get("versionId"); version != "" {
+		return s.memory.GetVersion(r.Context(), key, version)
+	}
+	return s.memory.Get(r.Context(), key, c)
+}
+
+func (s *Server) remove(r *http.Request, key string) error {
+	if version := r.URL.Query().Get("versionId"); version != "" {
+		return s.memory.DeleteVersion(r.Context(), key, version)
+	}
+	return s.memory.Delete(r.Context(), key)
+}
+
+func (s *Server) head(w http.ResponseWriter, r *http.Request, key string) error {
+	object, err := s.memory.Head(r.Context(), key)
+	if err != nil {
+		return err
+	}
+	describe(w.Header(), object)
+	w.Header().Set("Content-Length", strconv.FormatInt(object.Size, 10))
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// metadataHeader begins the headers of metadata.
+const metadataHeader = "X-Amz-Meta-"
+
+// describe sets the headers that say what an object is.
+func describe(header http.Header, object *bucket.Object) {
+	header.Set("ETag", object.ETag)
+	header.Set("Last-Modified", object.LastModified.UTC().Format(http.TimeFormat))
+	if object.VersionID != "" {
+		header.Set("X-Amz-Version-Id", object.VersionID)
+	}
+	for name, value := range object.Metadata {
+		header.Set(metadataHeader+name, value)
+	}
+}
+
+func metadataOf(header http.Header) map[string]string {
+	metadata := map[string]string{}
+	for name, values := range header {
+		if name, is := strings.CutPrefix(http.CanonicalHeaderKey(name), metadataHeader); is {
+			metadata[strings.ToLower(name)] = strings.Join(values, ",")
+		}
+	}
+	return metadata
+}
+
+type listVersionsResult struct {
+	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListVersionsResult"`
+	Name, Prefix string
+	IsTruncated  bool
+	Version      []listedVersion
+	DeleteMarker []listedVersion
+}
+
+type listedVersion struct {
+	Key, VersionId string
+	IsLatest       bool
+	LastModified   string
+	ETag           string `xml:",omitempty"`
+	Size           int64
+}
+
+// versions lists those of the one key that the prefix is.
+func (s *Server) versions(w http.ResponseWriter, r *http.Request) error {
+	key := r.URL.Query().Get("prefix")
+	versions, err := s.memory.Versions(r.Context(), key)
+	if err != nil {
+		return err
+	}
+	result := listVersionsResult{Name: s.memory.Name(), Prefix: key}
+	for _, v := range versions {
+		listed := listedVersion{
+			Key: key, VersionId: v.VersionID, IsLatest: v.IsLatest, ETag: v.ETag, Size: v.Size,
+			LastModified: v.LastModified.UTC().Format("2006-01-02T15:04:05.000Z"),
+		}
+		if v.DeleteMarker {
+			result.DeleteMarker = append(result.DeleteMarker, listed)
+		} else {
+			result.Version = append(result.Version, listed)
+		}
+	}
+	writeXML(w, http.StatusOK, result)
+	return nil
 }
 
 // byteRange reads "bytes=a-b" or "bytes=a-" for an object of size bytes. As on
@@ -104,7 +204,9 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, c bucke
 	if err != nil {
 		return err
 	}
-	written, err := s.memory.Put(r.Context(), key, bytes.NewReader(content), r.Header.Get("Content-Type"), c)
+	written, err := s.memory.PutWith(r.Context(), key, bytes.NewReader(content), bucket.PutOptions{
+		ContentType: r.Header.Get("Content-Type"), Metadata: metadataOf(r.Header), Condition: c,
+	})
 	if err != nil {
 		return err
 	}

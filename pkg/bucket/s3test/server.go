@@ -1,15 +1,15 @@
 // Package s3test serves a bucket.Memory over the S3 protocol, so that tests
 // run a real SDK client against real HTTP and break it where they like.
 //
-// It promises S3's answers to GetObject (the whole or one range), PutObject,
-// DeleteObject, ListObjectsV2 and the four calls of a multipart upload as this
-// project sends them: exact keys in both addressing styles, conditions,
+// It promises S3's answers to GetObject (the whole, one range, or one version),
+// HeadObject, PutObject with metadata, DeleteObject, ListObjectsV2,
+// ListObjectVersions and the four calls of a multipart upload as this project
+// sends them: exact keys in both addressing styles, conditions,
 // pagination by opaque tokens, encoding-type=url, aws-chunked bodies, error
 // documents with AWS's codes, and a Date header from the memory's clock. Connections are pipes within the
 // process: nothing leaves it, and a test may run in a testing/synctest bubble.
 //
-// It does not check signatures or checksums, keeps no metadata and no
-// versions, and answers 501 to any other operation, so that a test that begins
+// It does not check signatures or checksums, and answers 501 to any other operation, so that a test that begins
 // to use one says so.
 package s3test
 
@@ -155,6 +155,9 @@ func (s *Server) operation(r *http.Request) (op, key string) {
 	if key == "" && r.Method == http.MethodGet && query.Get("list-type") == "2" {
 		return "list", query.Get("prefix")
 	}
+	if key == "" && r.Method == http.MethodGet && query.Has("versions") {
+		return "versions", query.Get("prefix")
+	}
 	query.Del("x-id") // the SDK's note of the operation's name
 	if key == "" || r.Header.Get("X-Amz-Copy-Source") != "" {
 		return "", key
@@ -166,6 +169,9 @@ func (s *Server) operation(r *http.Request) (op, key string) {
 // their parameters.
 var operations = map[string]string{
 	"GET ":                    "get",
+	"GET versionId":           "get",
+	"HEAD ":                   "head",
+	"DELETE versionId":        "delete",
 	"PUT ":                    "put",
 	"DELETE ":                 "delete",
 	"POST uploads":            "create",
