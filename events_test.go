@@ -35,7 +35,8 @@ func event(t *testing.T, name string) []byte {
 }
 
 // An event never has a field that the code does not know, and none is lost on
-// its way through the code.
+// its way through the code. Two parts are Step Functions' own, and have more
+// than any step reads: the execution, and the data that the machine keeps.
 func TestEventsMakeTheRoundTripThroughTheMessages(t *testing.T) {
 	files, err := filepath.Glob("events/*.json")
 	if err != nil || len(files) != len(inputs) {
@@ -45,6 +46,18 @@ func TestEventsMakeTheRoundTripThroughTheMessages(t *testing.T) {
 		text := event(t, name)
 		if into == nil {
 			continue
+		}
+		var before map[string]any
+		if err := json.Unmarshal(text, &before); err != nil {
+			t.Fatal(err)
+		}
+		if execution, has := before["execution"].(map[string]any); has {
+			delete(execution, "RoleArn")
+			delete(before, "state")
+		}
+		text, err := json.Marshal(before)
+		if err != nil {
+			t.Fatal(err)
 		}
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
@@ -56,14 +69,11 @@ func TestEventsMakeTheRoundTripThroughTheMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var before, after any
-		if err := json.Unmarshal(text, &before); err != nil {
-			t.Fatal(err)
-		}
+		var after any
 		if err := json.Unmarshal(encoded, &after); err != nil {
 			t.Fatal(err)
 		}
-		if lost := missing(before, after, ""); lost != "" {
+		if lost := missing(any(before), after, ""); lost != "" {
 			t.Errorf("%s: %s was lost or changed:\n%s", name, lost, encoded)
 		}
 	}
@@ -92,16 +102,16 @@ func TestEveryEventHasAGoodConfiguration(t *testing.T) {
 	for name := range inputs {
 		text := event(t, name)
 		var envelope struct {
-			Config json.RawMessage
-			Detail struct{ Input string }
+			Execution struct{ Input json.RawMessage }
+			Detail    struct{ Input string }
 		}
 		if err := json.Unmarshal(text, &envelope); err != nil {
 			t.Fatal(err)
 		}
 		config := text
 		switch {
-		case envelope.Config != nil:
-			config = envelope.Config
+		case envelope.Execution.Input != nil:
+			config = envelope.Execution.Input
 		case envelope.Detail.Input != "":
 			config = []byte(envelope.Detail.Input)
 		}

@@ -125,6 +125,16 @@ func TestTheJourneysOfARun(t *testing.T) {
 			"AcquireLock LockDecision UnknownDecision ReleaseAfterFailure FirstError RunFailed", "FAILED UnknownDecision"},
 		{"wrong configuration never touches the lock", working().with("acquire", fails("InvalidConfigError")),
 			"AcquireLock RunRefused", "FAILED InvalidConfigError"},
+		{"loses its lock while it looks, and begins again", working().with("discover", fails("LeaseLostError"), gives(found(2))),
+			"AcquireLock LockDecision DiscoverFiles AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
+		{"finds at its commit that another run went ahead, and begins again", working().with("commit", fails("LedgerFencedError"), gives(step.CommitOutput{})),
+			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
+		{"is overtaken in each of its laps, and fails with its first loss",
+			working().with("discover", fails("LeaseLostError")).with("acquire", held, gives(step.AcquireOutput{
+				Decision: step.DecisionOvertaken, Loss: &step.Failure{Error: "LeaseLostError", Cause: "the first"}})),
+			"AcquireLock LockDecision DiscoverFiles AcquireLock LockDecision RunOvertaken ReleaseAfterFailure FirstError RunFailed", "FAILED LeaseLostError"},
+		{"a call that outlived its life", working().with("acquire", fails("RunEndedError")),
+			"AcquireLock ReleaseAfterFailure FirstError RunFailed", "FAILED RunEndedError"},
 		{"a crashed batch does not hide the other", working().with("process", fails("Runtime.ExitError"), gives(step.ProcessOutput{})), // case 37
 			"AcquireLock LockDecision DiscoverFiles AnythingNew ProcessFiles CommitLedger ReleaseLock RunSucceeded", "SUCCEEDED"},
 		{"the manifest is gone", func() world { w := working(); w["s3"] = map[string]any{}; return w }(),
@@ -156,6 +166,9 @@ func TestEveryErrorAtEveryStepGivesTheLockBackAndIsKept(t *testing.T) {
 		for _, errorName := range errorNames {
 			if function == "acquire" && errorName == "InvalidConfigError" {
 				continue // RunRefused, above
+			}
+			if (function == "discover" || function == "commit") && (errorName == "LeaseLostError" || errorName == "LedgerFencedError") {
+				continue // another lap, above
 			}
 			for _, releases := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s gives %s, release works: %t", function, errorName, releases), func(t *testing.T) {

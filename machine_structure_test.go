@@ -18,7 +18,8 @@ type state struct {
 	Type, Comment, Next, Default string
 	TimeoutSeconds               int
 	ResultSelector, Parameters   map[string]any
-	Retry, Catch                 []handler
+	Retry                        []retrier
+	Catch                        []handler
 	Choices                      []map[string]any
 	ItemProcessor                *struct{ States map[string]state }
 
@@ -29,6 +30,25 @@ type handler struct {
 	ErrorEquals []string
 	Next        string
 	ResultPath  string
+}
+
+type retrier struct {
+	ErrorEquals     []string
+	IntervalSeconds float64
+	BackoffRate     float64
+	MaxAttempts     int
+	MaxDelaySeconds float64
+	JitterStrategy  string
+}
+
+// pauses is the longest that the retries of one error may wait, in seconds.
+func (r retrier) pauses() (sum float64) {
+	pause := r.IntervalSeconds
+	for range r.MaxAttempts {
+		sum += min(pause, r.MaxDelaySeconds)
+		pause *= r.BackoffRate
+	}
+	return sum
 }
 
 func states(t *testing.T) map[string]state {
@@ -93,8 +113,15 @@ func TestEveryFailureAfterTheLockLeadsToItsRelease(t *testing.T) {
 
 func TestErrorNamesInTheMachineAreThoseTheFunctionsGive(t *testing.T) {
 	for name, s := range everyState(t) {
-		for _, h := range append(slices.Clone(s.Retry), s.Catch...) {
-			for _, errorName := range h.ErrorEquals {
+		var handled [][]string
+		for _, r := range s.Retry {
+			handled = append(handled, r.ErrorEquals)
+		}
+		for _, c := range s.Catch {
+			handled = append(handled, c.ErrorEquals)
+		}
+		for _, errorNames := range handled {
+			for _, errorName := range errorNames {
 				service := strings.HasPrefix(errorName, "Lambda.") || strings.HasPrefix(errorName, "States.")
 				if !service && !slices.Contains(step.ErrorNames, errorName) {
 					t.Errorf("%s handles %q, which no function gives; they give %v", name, errorName, step.ErrorNames)
@@ -149,5 +176,69 @@ func TestTheMapToleratesEveryFailureByAPath(t *testing.T) {
 	}
 	if strings.HasPrefix(m.MaxConcurrencyPath, "$$") {
 		t.Error("AWS takes no $$ in MaxConcurrencyPath")
+	}
+}
+
+// A call that is tried again does not renew the lease meanwhile: the shortest
+// one that a configuration allows must outlive the pauses by a call's time.
+func TestTheShortestLeaseOutlivesTheRetries(t *testing.T) {
+	const callSeconds = 15
+	var shortest int
+	for ttl := 1; shortest == 0 && ttl < 1000; ttl++ {
+		config := withTTL(t, ttl)
+		if _, err := step.ParseConfig(config); err == nil {
+			shortest = ttl
+		}
+	}
+	for name, s := range everyState(t) {
+		for _, r := range s.Retry {
+			if r.pauses()+callSeconds > float64(shortest) {
+				t.Errorf("%s pauses up to %v seconds between its tries, and a lease may last %d", name, r.pauses(), shortest)
+			}
+			// Without it, all calls of a run that met the same trouble would come back at once.
+			if r.JitterStrategy != "FULL" {
+				t.Errorf("%s tries again without jitter", name)
+			}
+		}
+	}
+}
+
+func withTTL(t *testing.T, seconds int) []byte {
+	t.Helper()
+	var config map[string]any
+	if err := json.Unmarshal(lockstep.ScheduleEvent, &config); err != nil {
+		t.Fatal(err)
+	}
+	config["lock"].(map[string]any)["ttlSeconds"] = seconds
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The context object is passed whole, so that an engine that has no redrives,
+// and so no RedriveCount in it, plays the machine too.
+func TestTheExecutionIsPassedWhole(t *testing.T) {
+	if text := string(lockstep.Definition); strings.Contains(text, "$$.Execution.RedriveCount") || strings.Contains(text, "$$.Execution.Input") {
+		t.Error("the definition reads a field of $$.Execution that an engine may lack, or that the whole has")
+	}
+	for name, s := range everyState(t) {
+		if s.Type != "Task" || name == "ProcessBatch" {
+			continue
+		}
+		if payload, _ := s.Parameters["Payload"].(map[string]any); payload["execution.$"] != "$$.Execution" {
+			t.Errorf("%s sends %v for the execution", name, payload["execution.$"])
+		}
+	}
+}
+
+// Losing the lock leads back to it from wherever the run works outside the Map.
+func TestALostLockLeadsBackToAcquireLock(t *testing.T) {
+	want := handler{ErrorEquals: []string{"LeaseLostError", "LedgerFencedError"}, Next: "AcquireLock", ResultPath: "$.lost"}
+	for _, name := range []string{"DiscoverFiles", "CommitLedger"} {
+		if first := states(t)[name].Catch[0]; !reflect.DeepEqual(first, want) {
+			t.Errorf("the first Catch of %s is %+v, want %+v", name, first, want)
+		}
 	}
 }

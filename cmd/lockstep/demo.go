@@ -26,7 +26,7 @@ func (demoCommand) Help() string {
 machine that is deployed: P1 works; P2 waits for its lock while more files arrive, takes over and does exactly those; P3
 finds nothing new. No AWS account, no network, nothing left running.
 
-Exit codes: 0 the story came out as promised, 1 it did not, 2 the command line was refused, 130 interrupted.`
+Exit codes: 0 the story came out as promised, 1 it did not, or files failed, 2 the command line was refused, 130 interrupted.`
 }
 
 // Run implements the command.
@@ -61,6 +61,9 @@ func (d demoCommand) Run(ctx context.Context, to *console) error {
 	if report != nil {
 		if showErr := d.show(to.Out, report, remains); err == nil {
 			err = showErr
+		}
+		if failed := report.Failed(); err == nil && len(failed) > 0 {
+			err = fmt.Errorf("no run could do %d of the files, the first being %s: the report says why", len(failed), failed[0])
 		}
 	}
 	return err

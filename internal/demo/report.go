@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -53,14 +52,14 @@ type Holding struct {
 
 // File is one source file at one version, and what became of it.
 type File struct {
-	Key      string `json:"key"`
-	Version  string `json:"version"` // ETag
-	Run      string `json:"run"`
-	Outcome  string `json:"outcome"`
-	Output   string `json:"outputKey"` // of the Parquet file; "" if there is none
-	Rows     int64  `json:"rows"`
-	Rejected int64  `json:"rejected"`
-	Error    string `json:"error,omitempty"`
+	Key      string       `json:"key"`
+	Version  string       `json:"version"` // ETag
+	Run      string       `json:"run"`
+	Outcome  step.Outcome `json:"outcome"`
+	Output   string       `json:"outputKey"` // of the Parquet file; "" if there is none
+	Rows     int64        `json:"rows"`
+	Rejected int64        `json:"rejected"`
+	Error    string       `json:"error,omitempty"`
 }
 
 func (s *stage) report(ctx context.Context, remains Remains, executions ...*asl.Execution) (*Report, error) {
@@ -145,20 +144,19 @@ func (s *stage) holders(ctx context.Context) ([]Holding, error) {
 	return holders, nil
 }
 
-// filesOf reads the results that the runs left for their commits.
+// filesOf reads the results that the runs left for their commits. A story has
+// one processing call for each batch.
 func filesOf(state map[string][]byte) ([]File, error) {
 	files := []File{}
 	for key, content := range state {
-		folder, _ := path.Split(key)
-		if !strings.HasSuffix(folder, "/results/") {
+		run, isResult := runOfResult(key)
+		if !isResult {
 			continue
 		}
 		var result step.BatchResult
 		if err := json.Unmarshal(content, &result); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
-		// …/runs/<run>/<token>/results/
-		run := path.Base(path.Dir(path.Dir(path.Clean(folder))))
 		for _, f := range result.Files {
 			file := File{Key: f.Key, Version: f.ETag, Run: run, Outcome: f.Outcome, Rows: f.Rows, Rejected: f.Rejected, Error: f.Error}
 			for _, output := range f.Outputs {
@@ -176,6 +174,17 @@ func filesOf(state map[string][]byte) ([]File, error) {
 		return strings.Compare(a.Key, b.Key)
 	})
 	return files, nil
+}
+
+// runOfResult is the name of the run whose result the key holds:
+// …/runs/<run>/<token>/results/<batch>/<call>.json.
+func runOfResult(key string) (run string, isResult bool) {
+	parts := strings.Split(key, "/")
+	n := len(parts)
+	if n < 6 || parts[n-3] != "results" || !strings.HasSuffix(key, ".json") || strings.HasSuffix(key, ".begun.json") {
+		return "", false
+	}
+	return parts[n-5], true
 }
 
 // JSON is the report as one indented document.

@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -111,18 +112,28 @@ func (r *Report) moral() string {
 			late++
 		}
 	}
-	failed := map[string]bool{}
-	for _, f := range r.Files {
-		if f.Outcome == step.OutcomeFailed {
-			failed[f.Key] = true
-		}
+	text := "One run held the lock at a time. "
+	if len(r.done()) > 0 {
+		text += fmt.Sprintf("%s with %s done, each exactly once.\n", count(len(r.done()), "file"), count(rows, "row"))
+	} else {
+		text += "No file was done.\n"
 	}
-	text := fmt.Sprintf("One run held the lock at a time. %s with %s done, each exactly once.\n", count(len(r.done()), "file"), count(rows, "row"))
-	text += fmt.Sprintf("P2 waited for P1 and did what arrived meanwhile: %s. P3 found nothing new.\n", count(late, "file"))
-	if len(failed) > 0 {
-		text += fmt.Sprintf("%s failed: each run tries again, until it is quarantined.\n", count(len(failed), "file"))
+	text += fmt.Sprintf("P2 waited for P1 and did what arrived meanwhile: %s. ", count(late, "file"))
+	again := slices.DeleteFunc(slices.Clone(r.Files), func(f File) bool { return f.Run != "P3" })
+	if len(again) == 0 {
+		return text + "P3 found nothing new.\n"
 	}
-	return text
+	return text + fmt.Sprintf("P3 found nothing new, and tried again %s that had failed.\n", count(len(again), "file"))
+}
+
+// Failed are the keys of the files that no run could do, in order.
+func (r *Report) Failed() []string {
+	last := map[string]step.Outcome{}
+	for _, f := range r.Files { // by run
+		last[f.Key] = f.Outcome
+	}
+	maps.DeleteFunc(last, func(_ string, o step.Outcome) bool { return o == step.OutcomeDone })
+	return slices.Sorted(maps.Keys(last))
 }
 
 // done are the files that a run has done.
