@@ -87,7 +87,8 @@ func sameWork(given, deployed step.RunConfig) error {
 	for _, same := range []struct{ setting, given, deployed string }{
 		{"pipeline", given.Pipeline, deployed.Pipeline},
 		{"source", place(given.Source), place(deployed.Source)},
-		{"destination", place(given.Destination), place(deployed.Destination)},
+		{"destination", place(given.Destination.Location()), place(deployed.Destination.Location())},
+		{"destination.versions", string(given.Destination.Versions), string(deployed.Destination.Versions)},
 		{"state", place(given.State), place(deployed.State)},
 	} {
 		if same.given != same.deployed {

@@ -21,7 +21,7 @@ func TestARunWhoseLockWasBrokenPublishesAndCommitsNothingMore(t *testing.T) {
 	}
 	before := len(w.wire.seen("process", "put", "lake/"))
 	publishing.letGo() // it was on its way; what follows is not
-	w.failed(p1, "LeaseLostError", "no longer holds its lock")
+	w.failed(p1, "RunEndedError", "start another run")
 	if after := len(w.wire.seen("process", "put", "lake/")); after != before {
 		t.Errorf("P1 published %d outputs after it lost its lock", after-before)
 	}
@@ -37,12 +37,12 @@ func TestARunThatLostItsLockMayNotCommitOverItsSuccessor(t *testing.T) {
 	committing := w.wire.hold("commit", request("put", "head.json"))
 	p1 := w.run("P1")
 	w.await(committing.reached, "P1 to commit")
-	if err := w.lock().Break(t.Context(), lease.BreakRequest{Token: 1, By: "ops", Reason: "test"}); err != nil {
+	if err := w.lock().Break(t.Context(), lease.BreakRequest{Holder: p1.ARN(), By: "ops", Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	w.succeed("P2")
 	committing.letGo()
-	w.failed(p1, "LedgerFencedError")
+	w.failed(p1, "RunEndedError")
 	w.same("P2 did", w.doneBy("P2"), []string{"a.csv", "b.csv"})
 	w.exactlyOnce(files...)
 }
@@ -109,7 +109,8 @@ func TestAReleaseThatFailsIsToldAndTheLockIsFreedLater(t *testing.T) {
 	if holders := w.lockStatus().Holders; len(holders) != 1 || holders[0].Owner != p1.ARN() {
 		t.Errorf("the lock is held by %v, want P1 until somebody can free it", holders)
 	}
-	w.wire.heal() // the status-change rule tries again
+	w.wire.heal()
+	w.leaseRunsOut() // the status-change rule ends P1's life, and leaves its lease alone
 	w.succeed("P2")
 	w.exactlyOnce(files...)
 }
@@ -136,8 +137,8 @@ func TestLostRepliesAreFoundOutAndNothingIsDoneTwice(t *testing.T) {
 			w.wire.add(c.rule)
 			p1 := w.run("P1")
 			w.ended(p1, asl.StatusSucceeded)
-			if out := w.output(p1); out.Committed.Done != 2 || out.Committed.Failed != 0 || out.Acquired.Token != 1 {
-				t.Errorf("P1 committed %+v under token %d", out.Committed, out.Acquired.Token)
+			if out := w.output(p1); out.Committed.Done != 2 || out.Committed.Failed != 0 || len(w.grants()) != 1 {
+				t.Errorf("P1 committed %+v under the tokens %v", out.Committed, w.grants())
 			}
 			w.exactlyOnce(files...)
 		})

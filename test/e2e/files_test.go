@@ -74,9 +74,10 @@ func TestWithTooManyFailuresTheRunFailsAndTheNextOneRepeatsOnlyThem(t *testing.T
 	files := w.csvs("a.csv", "b.csv")
 	w.failed(w.run("P1"), "TooManyFilesFailedError", "1 of 3 files failed", "incoming/bad.json", "summary.json")
 	good := w.bare("bad.json", `[]`)
+	w.leaseRunsOut() // the commit failed, so it did not say whether every call has answered
 	again := w.succeed("P1-again")
-	if out := w.output(again); out.Acquired.Token != 2 || out.Committed.Done != 1 {
-		t.Errorf("the second run did %+v under token %d, want one file under token 2", out.Committed, out.Acquired.Token)
+	if out := w.output(again); out.Committed.Done != 1 {
+		t.Errorf("the second run did %+v, want one file", out.Committed)
 	}
 	w.exactlyOnce(append(files, good)...)
 }
@@ -163,7 +164,7 @@ func TestStateAndOutputsInsideTheSourceAreNeverInput(t *testing.T) {
 	w := newWorld(t, func(c *step.RunConfig) {
 		c.Source = step.Location{Bucket: "one", Prefix: ""}
 		c.State = step.Location{Bucket: "one", Prefix: "lockstep/state/"}
-		c.Destination = step.Location{Bucket: "one", Prefix: "lake/"}
+		c.Destination = step.Destination{Bucket: "one", Prefix: "lake/", Versions: step.VersionsLatest}
 	})
 	files := w.csvs("a.csv", "lockstep/b.csv")
 	w.succeed("P1")
@@ -176,18 +177,6 @@ func TestStateAndOutputsInsideTheSourceAreNeverInput(t *testing.T) {
 	if got := w.output(w.succeed("P3")).Discovered; got.Files != 0 {
 		t.Errorf("P3 took %+v", got)
 	}
-	w.exactlyOnce(files...)
-}
-
-func TestAllOrNothingLeavesNothingBehindAFailure(t *testing.T) {
-	w := newWorld(t, func(c *step.RunConfig) { c.Failure.Atomicity = step.AtomicityRun })
-	bad := w.upload("bad.json", `nonsense`)
-	files := w.csvs("a.csv", "b.csv")
-	w.failed(w.run("P1"), "TooManyFilesFailedError", "nothing is committed")
-	w.same("the lake", w.keys(w.lake), nil)
-	w.same("P1 did", w.doneBy("P1"), []string{})
-	w.delete(&bad)
-	w.succeed("P2")
 	w.exactlyOnce(files...)
 }
 

@@ -17,7 +17,8 @@ import (
 )
 
 // exactlyOnce is the oracle: these versions and no others were done, each by
-// one committed run and with one output of the right rows; the ledger is sound
+// one committed run; each file has one output, with the rows of its last
+// version and the token of the run that did it; the ledger is sound
 // and knows the last version of each key as done; the lock is free and was
 // held by one at a time, with growing tokens.
 func (w *world) exactlyOnce(files ...file) {
@@ -29,6 +30,8 @@ func (w *world) exactlyOnce(files ...file) {
 	last := map[string]file{}
 	for _, f := range files {
 		last[f.key] = f
+	}
+	for _, f := range files {
 		results := done[f.key+" "+f.etag]
 		delete(done, f.key+" "+f.etag)
 		if len(results) != 1 {
@@ -40,7 +43,9 @@ func (w *world) exactlyOnce(files ...file) {
 		}
 		output := w.tableOf(f, results[0].Outputs)
 		outputs[output] = true
-		w.holds(output, lake[output], f)
+		if last[f.key].etag == f.etag {
+			w.holds(output, lake[output], f)
+		}
 	}
 	for version := range done {
 		w.t.Errorf("%q was done, which nobody expected", version)
@@ -68,24 +73,25 @@ func (w *world) committed(state map[string][]byte) map[string][]step.FileResult 
 	w.t.Helper()
 	done := map[string][]step.FileResult{}
 	for _, c := range w.head().Commits {
-		folder := fmt.Sprintf("/runs/%s/%012d/results/", c.Run, c.Token)
-		var n int64
+		folder := fmt.Sprintf("/runs/%s/%016d/results/", c.Run, c.Token)
+		mine := map[string]step.FileResult{} // two attempts at a batch did the same
 		for key, content := range state {
-			if c.Done == 0 || !strings.Contains(key, folder) { // all or nothing leaves results of what was not committed
+			if !strings.Contains(key, folder) || strings.HasSuffix(key, ".begun.json") || strings.HasSuffix(key, "/closed.json") {
 				continue
 			}
 			var result step.BatchResult
 			w.decode(string(content), &result)
 			for _, f := range result.Files {
 				if f.Outcome == step.OutcomeDone {
-					version := f.Key + " " + strings.Trim(f.ETag, `"`)
-					done[version] = append(done[version], f)
-					n++
+					mine[f.Key+" "+strings.Trim(f.ETag, `"`)] = f
 				}
 			}
 		}
-		if n != c.Done {
-			w.t.Errorf("the ledger was told of %d done files of %s, its results have %d", c.Done, c.Run, n)
+		for version, f := range mine {
+			done[version] = append(done[version], f)
+		}
+		if int64(len(mine)) != c.Done {
+			w.t.Errorf("the ledger has %d done files of %s, its results have %d", c.Done, c.Run, len(mine))
 		}
 	}
 	return done
@@ -95,15 +101,11 @@ func (w *world) committed(state map[string][]byte) map[string][]step.FileResult 
 // the file, where a reader of the lake looks for it.
 func (w *world) tableOf(f file, outputs []string) string {
 	w.t.Helper()
-	stem := w.config.Destination.Prefix + strings.TrimPrefix(f.key, w.config.Source.Prefix) + "."
-	i := slices.IndexFunc(outputs, func(key string) bool {
-		return strings.HasPrefix(key, stem) && strings.HasSuffix(key, ".parquet")
-	})
-	if i < 0 {
-		w.t.Errorf("%q has the outputs %q, none of them %s….parquet", f.key, outputs, stem)
-		return ""
+	want := w.config.Destination.Prefix + strings.TrimPrefix(f.key, w.config.Source.Prefix) + ".parquet"
+	if !slices.Contains(outputs, want) {
+		w.t.Errorf("%q has the outputs %q, and not %s", f.key, outputs, want)
 	}
-	return outputs[i]
+	return want
 }
 
 // holds checks the rows of an output.
@@ -182,6 +184,17 @@ func (w *world) lockStatus() lease.Status {
 		w.t.Fatal(err, status.Corrupt)
 	}
 	return status
+}
+
+// grants are the tokens that the lock was held under.
+func (w *world) grants() (tokens []int64) {
+	w.t.Helper()
+	for _, event := range w.lockStatus().Events {
+		if event.Kind == lease.Granted {
+			tokens = append(tokens, event.Token)
+		}
+	}
+	return tokens
 }
 
 // lockIsSound: nobody has the lock or waits for it, and by its own events one

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket/s3test"
 )
@@ -25,6 +26,8 @@ type wire struct {
 	server *httptest.Server
 	target atomic.Pointer[url.URL]
 	proxy  *httputil.ReverseProxy
+
+	ahead atomic.Int64 // by which S3's clock is ahead of this machine's, in seconds
 
 	mu    sync.Mutex
 	rules []*rule
@@ -58,7 +61,8 @@ func newWire(t *testing.T) *wire {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = to.Scheme, to.Host, ""
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // clients are killed all the time
+		ModifyResponse: w.stamp,
+		ErrorLog:       log.New(io.Discard, "", 0), // clients are killed all the time
 	}
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	w.server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -69,6 +73,15 @@ func newWire(t *testing.T) *wire {
 		transport.CloseIdleConnections()
 	})
 	return w
+}
+
+// stamp gives a reply the time of S3's clock.
+func (w *wire) stamp(reply *http.Response) error {
+	date, err := http.ParseTime(reply.Header.Get("Date"))
+	if err == nil {
+		reply.Header.Set("Date", date.Add(time.Duration(w.ahead.Load())*time.Second).Format(http.TimeFormat))
+	}
+	return err
 }
 
 func (w *wire) url() string { return w.server.URL }

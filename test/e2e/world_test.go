@@ -52,12 +52,12 @@ func newWorldOf(t *testing.T, definition []byte, change func(*step.RunConfig)) *
 	w := &world{t: t, wire: newWire(t), watch: &watch{}, config: step.RunConfig{
 		Pipeline: "e2e", Trigger: "test",
 		Source:      step.Location{Bucket: "source", Prefix: "incoming/"},
-		Destination: step.Location{Bucket: "lake", Prefix: "parquet/"},
+		Destination: step.Destination{Bucket: "lake", Prefix: "parquet/", Versions: step.VersionsLatest},
 		State:       step.Location{Bucket: "state", Prefix: "e2e/"},
 		Lock:        step.LockSettings{TTLSeconds: 120, GraceSeconds: 5, PollSeconds: 1, MaxWaitSeconds: 600},
 		Selection:   step.SelectionSettings{Include: []string{}, Exclude: []string{}, First: step.FirstByKey, Order: step.OrderAny},
 		Batch:       step.BatchSettings{MaxFiles: 10, MaxBytes: 1 << 20, MaxConcurrency: 1},
-		Failure:     step.FailureSettings{MaxAttempts: 3, MaxFailedFraction: 1, Atomicity: step.AtomicityFile},
+		Failure:     step.FailureSettings{MaxAttempts: 3, MaxFailedFraction: 1, MinFailedFiles: 1, Atomicity: step.AtomicityFile},
 	}}
 	if change != nil {
 		change(&w.config)
@@ -211,6 +211,29 @@ func (w *world) kill(function string) {
 	}
 	if err := w.stack.Kill(busy[0].PID); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// leaseRunsOut lets the time pass, by S3's clock, after which others take over
+// from a holder that does not renew.
+func (w *world) leaseRunsOut() {
+	w.wire.ahead.Add(int64(w.config.Lock.TTLSeconds + w.config.Lock.GraceSeconds + 1))
+}
+
+// quiet waits until no call of the function is at work.
+func (w *world) quiet(function string) {
+	w.t.Helper()
+	patience := time.NewTimer(time.Minute)
+	defer patience.Stop()
+	for {
+		if !slices.ContainsFunc(w.stack.Processes(), func(p local.Process) bool { return p.Function == function && p.RequestID != "" }) {
+			return
+		}
+		select {
+		case <-patience.C:
+			w.t.Fatalf("waited a minute for the calls of %s to end", function)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
 

@@ -139,9 +139,9 @@ func TestARunThroughSAM(t *testing.T) {
 // of the same files, and reads it.
 func checkOutputs(t *testing.T, laptop *sam.Laptop, manifest []step.Batch, rows int64) {
 	t.Helper()
-	var in struct{ Config json.RawMessage }
+	var in step.ProcessInput
 	event(t, "process", &in)
-	config, err := step.ParseConfig(in.Config)
+	config, err := step.ParseConfig(in.Execution.Input)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func checkOutputs(t *testing.T, laptop *sam.Laptop, manifest []step.Batch, rows 
 	for _, batch := range manifest {
 		for _, f := range batch.Files {
 			_, err := processor.Process(t.Context(), process.File{
-				Key: f.Key, ETag: f.ETag, Size: f.Size, LastModified: f.LastModified, Body: bytes.NewReader(content(t, source, f.Key)),
+				Key: f.Key, ETag: f.ETag, Size: f.Size, LastModified: f.LastModified, Token: sam.Token, Body: bytes.NewReader(content(t, source, f.Key)),
 			}, want)
 			if err != nil {
 				t.Fatal(err)
