@@ -22,11 +22,11 @@ func acquiring(t *testing.T, ignored *bool) (server *s3test.Server, acquire func
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in struct{ Config step.RunConfig }
+	var in struct{ Execution struct{ Input step.RunConfig } }
 	if err := json.Unmarshal(event, &in); err != nil {
 		t.Fatal(err)
 	}
-	server = s3test.New(t, bucket.NewMemory(in.Config.State.Bucket, nil))
+	server = s3test.New(t, bucket.NewMemory(in.Execution.Input.State.Bucket, nil))
 	server.Fail(s3test.Fault{Op: "put", Times: s3test.Always, Do: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if *ignored {
 			r.Header.Del("If-Match")
@@ -118,7 +118,7 @@ func TestAProbeIsNotReachedByABadConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = handler.(func(context.Context, json.RawMessage) (*step.AcquireOutput, error))(t.Context(), json.RawMessage(`{"config": {}}`))
+	_, err = handler.(func(context.Context, json.RawMessage) (*step.AcquireOutput, error))(t.Context(), json.RawMessage(`{"execution": {"Input": {}}}`))
 	var invalid *step.InvalidConfigError
 	if !errors.As(err, &invalid) || probes(server) > 0 {
 		t.Errorf("%T %v", err, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,12 @@ func (w *world) lockAt(t *testing.T, key string, cfg lease.Config) *lease.Lock {
 func (w *world) status(t *testing.T) lease.Status {
 	t.Helper()
 	return w.statusAt(t, "nightly")
+}
+
+// token is the token that the lock was granted with last, as a flag takes it.
+func (w *world) token(t *testing.T) string {
+	t.Helper()
+	return strconv.FormatInt(w.status(t).LastToken, 10)
 }
 
 func (w *world) statusAt(t *testing.T, key string) lease.Status {

@@ -52,7 +52,8 @@ func TestExecGivesTheCommandItsStreamsAndItsToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.main.exec(t, "--name nightly", `echo "$LOCKSTEP_TOKEN $LOCKSTEP_LOCK $#"; echo "$LOCKSTEP_OWNER" >&2; read line; echo "read: $line"`)
-	p.says(t, "1 "+theLock+" 0")
+	w.until(t, "a holder", func(s lease.Status) bool { return len(s.Holders) == 1 })
+	p.says(t, w.token(t)+" "+theLock+" 0")
 	out, stderr, code := p.end(t) // standard input is empty
 	if code != 0 || out != "read: \n" {
 		t.Fatalf("code %d, got %q", code, out)
@@ -147,13 +148,14 @@ func TestNoWaitIsRefusedByAHolderAndNamesIt(t *testing.T) {
 	w := newWorld(t)
 	first := w.main.exec(t, "--name first", `echo ready`+forever)
 	first.says(t, "ready")
+	token := w.token(t)
 	for _, flags := range []string{"--no-wait", "--wait 0"} {
 		out, stderr, code := w.main.exec(t, flags, "echo started").end(t)
 		if code != exitBusy || out != "" {
 			t.Errorf("%s: code %d, %q", flags, code, out)
 		}
-		contains(t, stderr, "somebody else has "+theLock+"; the command was not started", "holder  first@", "token 1\n",
-			"since   20", "until   20", "lockstep lock break "+theLock+" --token 1 --reason 'why'")
+		contains(t, stderr, "somebody else has "+theLock+"; the command was not started", "holder  first@", "token "+token+"\n",
+			"since   20", "until   20", "lockstep lock break "+theLock+" --token "+token+" --reason 'why'")
 	}
 	if status := w.status(t); len(status.Waiters) > 0 {
 		t.Errorf("somebody queues: %+v", status.Waiters)
@@ -180,6 +182,7 @@ func TestAWaiterGetsTheLockWhenTheCommandBeforeItEnds(t *testing.T) {
 	w := newWorld(t)
 	first := w.main.exec(t, "", `trap 'echo bye; exit' USR1; echo ready`+forever)
 	first.says(t, "ready")
+	token := w.status(t).LastToken
 	second := w.main.exec(t, "", `echo "token $LOCKSTEP_TOKEN"`)
 	w.until(t, "a waiter", aWaiter)
 	out, stderr, code := w.main.exec(t, "--max-waiters 1", "echo started").end(t)
@@ -188,7 +191,7 @@ func TestAWaiterGetsTheLockWhenTheCommandBeforeItEnds(t *testing.T) {
 	}
 	first.signal(t, syscall.SIGUSR1)
 	first.says(t, "bye")
-	second.says(t, "token 2")
+	second.says(t, fmt.Sprint("token ", token+1))
 	if _, stderr, code := second.end(t); code != 0 || stderr != "" {
 		t.Errorf("code %d, %s", code, stderr)
 	}
@@ -265,7 +268,7 @@ func TestACommandWhoseLockIsBrokenIsTerminated(t *testing.T) {
 	w := newWorld(t)
 	p := w.main.exec(t, "--ttl 2s", `trap 'echo tidied up; exit 0' TERM; echo ready`+forever)
 	p.says(t, "ready")
-	if _, stderr, code := w.main.run(t, "lock", "break", theLock, "--token", "1", "--by", "ops", "--reason", "machine gone"); code != 0 {
+	if _, stderr, code := w.main.run(t, "lock", "break", theLock, "--token", w.token(t), "--by", "ops", "--reason", "machine gone"); code != 0 {
 		t.Fatal(stderr)
 	}
 	out, stderr, code := p.end(t)
@@ -280,7 +283,7 @@ func TestALockThatWasBrokenAtTheVeryEndIsLostToo(t *testing.T) {
 	w := newWorld(t)
 	p := w.main.exec(t, "--ttl 1h", `trap 'exit 0' USR1; echo ready`+forever) // no renewal will notice
 	p.says(t, "ready")
-	if err := w.lock(t, lease.Config{}).Break(t.Context(), lease.BreakRequest{Token: 1, By: "ops", Reason: "test"}); err != nil {
+	if err := w.lock(t, lease.Config{}).Break(t.Context(), lease.BreakRequest{Token: w.status(t).LastToken, By: "ops", Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	p.signal(t, syscall.SIGUSR1)
@@ -303,11 +306,12 @@ func TestACommandThatIgnoresTheLossIsKilledBeforeAnybodyTakesOver(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	token := w.status(t).LastToken
 	second := w.main.exec(t, "", fmt.Sprintf(`if kill -0 %s 2>/dev/null; then echo overlap; else echo "alone under $LOCKSTEP_TOKEN"; fi`, strings.TrimSpace(string(pid))))
 	w.until(t, "a waiter", aWaiter)
 	cut.cut.Store(true)
 	first.says(t, "TERM ignored")
-	second.says(t, "alone under 2")
+	second.says(t, fmt.Sprint("alone under ", token+1))
 	if _, stderr, code := second.end(t); code != 0 || stderr != "" {
 		t.Errorf("the second: code %d, %s", code, stderr)
 	}
@@ -354,8 +358,9 @@ func TestOverlappingJobsNeverRunAtTheSameTime(t *testing.T) {
 		t.Errorf("the count is %q after %d turns", count, 2*rounds)
 	}
 	var want strings.Builder
+	last := w.status(t).LastToken
 	for n := range 2 * rounds {
-		fmt.Fprintln(&want, n+1)
+		fmt.Fprintln(&want, last-2*rounds+1+int64(n))
 	}
 	if tokens, _ := os.ReadFile(filepath.Join(dir, "tokens")); string(tokens) != want.String() {
 		t.Errorf("tokens in order of their turns:\n%s", tokens)
@@ -367,6 +372,7 @@ func TestVerboseTellsWhoIsInTheWay(t *testing.T) {
 	w := newWorld(t)
 	first := w.main.exec(t, "--name first", `trap exit USR1; echo ready`+forever)
 	first.says(t, "ready")
+	token := w.status(t).LastToken
 	second := w.main.exec(t, "-v", "true")
 	w.until(t, "a waiter", aWaiter)
 	first.signal(t, syscall.SIGUSR1)
@@ -374,5 +380,5 @@ func TestVerboseTellsWhoIsInTheWay(t *testing.T) {
 	if code != 0 {
 		t.Errorf("code %d", code)
 	}
-	contains(t, stderr, "lockstep: waiting for "+theLock+"\n  holder  first@", `msg="queued for the lock"`, "token=2")
+	contains(t, stderr, "lockstep: waiting for "+theLock+"\n  holder  first@", `msg="queued for the lock"`, fmt.Sprint("token=", token+1))
 }

@@ -19,8 +19,10 @@ type ledgerCommands struct {
 	Ls      ledgerLs      `cmd:"" help:"The files that the ledger knows, and where each stands."`
 	Show    ledgerShow    `cmd:"" help:"All that is known of one file: why it failed, what the next run does with it, its outputs."`
 	Retry   ledgerRetry   `cmd:"" help:"Have the next run take again what failed or is in quarantine."`
-	Forget  ledgerForget  `cmd:"" help:"Take files out of the ledger: they are new."`
-	Reset   ledgerReset   `cmd:"" help:"Empty the ledger: every file is new."`
+	Forget  ledgerForget  `cmd:"" help:"Have the next run take files again, as if they were new."`
+	Reset   ledgerReset   `cmd:"" help:"Have the next runs take every file again; convert the ledger of an older lockstep."`
+	Adopt   ledgerAdopt   `cmd:"" help:"Give the ledger the places of the configuration, after these were changed on purpose."`
+	Restore ledgerRestore `cmd:"" help:"Bring back the newest version of the ledger's head that can be used."`
 	Verify  ledgerVerify  `cmd:"" help:"Read every byte of the ledger, and say what is damaged."`
 	Rebuild ledgerRebuild `cmd:"" help:"Write a damaged ledger anew, from what is left of it and the records of the runs."`
 }

@@ -77,8 +77,8 @@ type ledgerForget struct {
 
 // Help is the rest of "lockstep ledger forget --help".
 func (ledgerForget) Help() string {
-	return `The next run takes these files, if they are still there and in its selection, as if it had never seen them. Outputs that
-there are stay, and are written again.
+	return `The next run takes these files, if they are still there and in its selection, as if it had never seen them: they are due.
+Outputs that there are stay, and are written again.
 
 Without --yes the files are shown, and nothing is changed. With --yes the ledger is changed under the pipeline's lock,
 all of it at once or nothing.
@@ -96,7 +96,7 @@ func (c ledgerForget) Run(ctx context.Context, to *console) error {
 		filter:    c.filter,
 		edit: func(ctx context.Context, o *step.Operator, token int64, f step.Filter) (int64, error) {
 			committed, err := o.Forget(ctx, token, f)
-			return committed.Gone, err
+			return committed.Gone + committed.Due, err
 		},
 	}.run(ctx, to)
 }
@@ -177,8 +177,9 @@ type ledgerReset struct {
 
 // Help is the rest of "lockstep ledger reset --help".
 func (ledgerReset) Help() string {
-	return `Every file that is there is new, and processed by the next runs as if none had ever been. Outputs that there are stay, and
-are written again. No segment is read, so that a damaged ledger can be reset as long as its head can be read.
+	return `Every file that is there is due, and processed by the next runs as if none had ever been. Outputs that there are stay, and
+are written again. A ledger of an older lockstep is replaced by an empty one of this format. A ledger that is damaged is
+not reset, but restored or rebuilt.
 
 Without --yes nothing is changed. With --yes the ledger is changed under the pipeline's lock.
 
@@ -199,7 +200,7 @@ func (c ledgerReset) Run(ctx context.Context, to *console) error {
 		err = o.Hold(ctx, c.Wait, func(ctx context.Context, token int64) error {
 			report.Token = token
 			committed, err := o.Reset(ctx, token)
-			report.Files = committed.Gone
+			report.Files = committed.Gone + committed.Due
 			return err
 		})
 	} else {
@@ -208,12 +209,14 @@ func (c ledgerReset) Run(ctx context.Context, to *console) error {
 		report.Files = head.Rows()
 	}
 	switch {
+	case errors.As(err, new(*ledger.OutdatedError)) && c.Output == "text":
+		_, err = fmt.Fprintf(to.Out, "%s was written by an older lockstep, and would be replaced by an empty one. Nothing was changed: give --yes to do it.\n", report.Ledger)
 	case err != nil:
 		return c.ledgerFailed(ctx, to.Err, o, err)
 	case c.Output == "json":
 		return writeJSON(to.Out, report)
 	case c.Yes:
-		_, err = fmt.Fprintf(to.Out, "%s is empty: every file is new\n", report.Ledger)
+		_, err = fmt.Fprintf(to.Out, "%s says of no file that it is done: the next run takes what is still there\n", report.Ledger)
 	default:
 		_, err = fmt.Fprintf(to.Out, "Up to %s in %s would be forgotten, and processed again if they are there. Nothing was changed: give --yes to do it.\n",
 			files(report.Files), report.Ledger)

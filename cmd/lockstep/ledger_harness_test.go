@@ -87,8 +87,8 @@ func (p *pipeline) upload(name, content string) { p.put(p.t, "in/"+name, content
 // begin has a run take the lock.
 func (p *pipeline) begin(run string) (step.Execution, int64) {
 	p.t.Helper()
-	execution := step.Execution{ID: "arn:aws:states:eu-central-1:123456789012:execution:test:" + run, Name: run}
-	acquired, err := p.steps.Acquire(p.t.Context(), step.AcquireInput{Execution: execution, Config: p.raw})
+	execution := step.Execution{ID: "arn:aws:states:eu-central-1:123456789012:execution:test:" + run, Name: run, Input: p.raw}
+	acquired, err := p.steps.Acquire(p.t.Context(), step.AcquireInput{Execution: execution})
 	p.ok(err)
 	if acquired.Decision != step.DecisionHeld {
 		p.t.Fatalf("%s does not get the lock: %+v", run, acquired)
@@ -96,9 +96,9 @@ func (p *pipeline) begin(run string) (step.Execution, int64) {
 	return execution, acquired.Token
 }
 
-func (p *pipeline) release(execution step.Execution, token int64) {
+func (p *pipeline) release(execution step.Execution) {
 	p.t.Helper()
-	_, err := p.steps.Release(p.t.Context(), step.ReleaseInput{Execution: execution, Config: p.raw, Token: token})
+	_, err := p.steps.Release(p.t.Context(), step.ReleaseInput{Execution: execution})
 	p.ok(err)
 }
 
@@ -107,8 +107,8 @@ func (p *pipeline) run(run string) string {
 	p.t.Helper()
 	ctx := p.t.Context()
 	execution, token := p.begin(run)
-	defer p.release(execution, token)
-	d, err := p.steps.Discover(ctx, step.DiscoverInput{Execution: execution, Config: p.raw, Token: token})
+	defer p.release(execution)
+	d, err := p.steps.Discover(ctx, step.DiscoverInput{Execution: execution, Token: token})
 	p.ok(err)
 	var batches []step.Batch
 	p.ok(json.Unmarshal([]byte(p.object(d.Manifest.Key)), &batches))
@@ -117,11 +117,11 @@ func (p *pipeline) run(run string) string {
 		for _, f := range batch.Files {
 			names = append(names, strings.TrimPrefix(f.Key, "in/"))
 		}
-		_, err := p.steps.Process(ctx, step.ProcessInput{Execution: execution, Config: p.raw, Token: token, Batch: batch})
+		_, err := p.steps.Process(ctx, step.ProcessInput{Execution: execution, Token: token, Batch: batch})
 		p.ok(err)
 	}
 	if d.Batches > 0 {
-		_, err = p.steps.Commit(ctx, step.CommitInput{Execution: execution, Config: p.raw, Token: token, Discovered: d})
+		_, err = p.steps.Commit(ctx, step.CommitInput{Execution: execution, Token: token, Discovered: d})
 		p.ok(err)
 	}
 	slices.Sort(names)

@@ -39,7 +39,7 @@ in/b.csv  6     quarantined  2         P2   2026-03-01T12:01:00Z
   source   6 bytes, modified 2026-03-01T12:00:00Z, ETag "35393c24384b8862798716628f7bc6f4"
   ledger   quarantined after 2 attempts, by P2 at 2026-03-01T12:01:00Z
   error    malformed file: it is poison
-           see s3://locks/state/runs/P2/000000000002/summary.json
+           see s3://locks/state/runs/P2/0001772366400002/summary.json
   next run does not take it: this version is in quarantine
 
 To have the next run take it again:
@@ -58,7 +58,7 @@ in/b.csv  6     quarantined  2         P2   2026-03-01T12:01:00Z
 	if out, _, _ := p.do("ledger ls CONFIG --key in/b.csv"); !strings.Contains(out, "in/b.csv  6     failed   0         retry by "+whoami()+"  -\n") {
 		t.Errorf("afterwards:\n%s", out)
 	}
-	if s := p.statusAt(t, "state/lock.json"); len(s.Holders) != 0 || s.LastToken != 4 || !strings.HasPrefix(s.Events[len(s.Events)-1].Owner, "operator:"+whoami()+":") {
+	if s := p.statusAt(t, "state/lock.json"); len(s.Holders) != 0 || s.LastToken != 1772366400004 || !strings.HasPrefix(s.Events[len(s.Events)-1].Owner, "operator:"+whoami()+":") {
 		t.Errorf("the lock afterwards: %+v", s)
 	}
 	if taken := p.run("P4"); taken != "b.csv" {
@@ -86,11 +86,11 @@ func TestADamagedLedgerIsFoundAndRebuilt(t *testing.T) {
 	segment := p.segment()
 	p.put(t, segment, "rubbish")
 	execution, token := p.begin("P3")
-	_, err := p.steps.Discover(t.Context(), step.DiscoverInput{Execution: execution, Config: p.raw, Token: token})
+	_, err := p.steps.Discover(t.Context(), step.DiscoverInput{Execution: execution, Token: token})
 	if err == nil || !strings.Contains(err.Error(), segment) {
 		t.Errorf("a run with a damaged ledger: %v", err)
 	}
-	p.release(execution, token)
+	p.release(execution)
 	out, _, code := p.do("ledger verify CONFIG")
 	if code != exitCorrupt {
 		t.Errorf("verify: code %d", code)
@@ -103,7 +103,7 @@ func TestADamagedLedgerIsFoundAndRebuilt(t *testing.T) {
 	}
 
 	p.upload("e.csv", "new")
-	would := "lost: s3://locks/" + segment + `: it has 7 bytes, the head says 197
+	would := "lost: s3://locks/" + segment + `: it has 7 bytes, the head says 216
 
 4 files: 3 done, 0 failed, 1 quarantined
           2  told by segments that can be read
@@ -117,7 +117,7 @@ In the source, but told of by nothing, and so new: 1 file.
 	}) {
 		t.Error("without --yes something was changed")
 	}
-	p.says(0, would+"s3://locks/state/ledger/locks/ was written anew, with token 6\n", "ledger rebuild CONFIG --yes")
+	p.says(0, would+"s3://locks/state/ledger/locks/ was written anew, with token 1772366400006\n", "ledger rebuild CONFIG --yes")
 	if _, stderr, code := p.do("ledger verify CONFIG"); code != 0 {
 		t.Errorf("verify: code %d, %s", code, stderr)
 	}
@@ -140,7 +140,7 @@ func TestALostHeadIsRebuiltAndGapsAreNamed(t *testing.T) {
 	p.run("P1")
 	p.upload("b.csv", "good")
 	p.run("P2")
-	p.ok(p.memory.Delete(t.Context(), "state/runs/P2/000000000002/summary.json"))
+	p.ok(p.memory.Delete(t.Context(), "state/runs/P2/0001772366400002/summary.json"))
 	p.ok(p.memory.Delete(t.Context(), "state/ledger/locks/head.json"))
 	for _, line := range []string{"ledger verify CONFIG", "ledger ls CONFIG", "ledger show CONFIG in/a.csv", "plan CONFIG", "ledger reset CONFIG --yes"} {
 		if out, stderr, code := p.do(line); code != exitCorrupt || !strings.Contains(out+stderr, "head.json: it is not there") {
@@ -148,7 +148,7 @@ func TestALostHeadIsRebuiltAndGapsAreNamed(t *testing.T) {
 		}
 	}
 	p.says(0, `lost: s3://locks/state/ledger/locks/head.json: it is not there, and beside it are segments that only a head can name
-run P2, token 2: it left no summary, so that nothing is known of what it did; it failed, or is still at work
+run P2, token 1772366400002: it left no summary, so that nothing is known of what it did, and its files are due; it failed, or is still at work
 
 2 files: 2 done, 0 failed, 0 quarantined
           2  told by segments that can be read
@@ -156,7 +156,7 @@ run P2, token 2: it left no summary, so that nothing is known of what it did; it
 Told of, but not in the source any more: 0 files.
 In the source, but told of by nothing, and so new: 0 files.
 
-s3://locks/state/ledger/locks/ was written anew, with token 4
+s3://locks/state/ledger/locks/ was written anew, with token 1772366400004
 `, "ledger rebuild CONFIG --yes")
 	if taken := p.run("P3"); taken != "" {
 		t.Errorf("P3 took %q", taken)
@@ -168,7 +168,7 @@ s3://locks/state/ledger/locks/ was written anew, with token 4
 	out, _, code := p.do("ledger rebuild CONFIG --force --yes -o json")
 	var got rebuildReport
 	p.ok(json.Unmarshal([]byte(out), &got))
-	if code != 0 || !got.Changed || !got.Intact || got.Token != 6 || got.Runs != 1 || got.Done != 1 || got.Unknown != 1 || len(got.Problems) != 1 || got.Problems[0].Run != "P2" {
+	if code != 0 || !got.Changed || !got.Intact || got.Token != 1772366400006 || got.Runs != 1 || got.Done != 1 || got.Due != 1 || len(got.Problems) != 1 || got.Problems[0].Run != "P2" {
 		t.Errorf("code %d, %+v", code, got)
 	}
 	if taken := p.run("P4"); taken != "b.csv" {
@@ -240,20 +240,20 @@ in/a.csv  4     done     0         P1   2026-03-01T12:00:00Z
 		t.Errorf("P2 took %q", taken)
 	}
 	if p.changes(func() {
-		p.says(0, "Up to 2 files in s3://locks/state/ledger/locks/ would be forgotten, and processed again if they are there. Nothing was changed: give --yes to do it.\n", "ledger reset CONFIG")
+		p.says(0, "Up to 4 files in s3://locks/state/ledger/locks/ would be forgotten, and processed again if they are there. Nothing was changed: give --yes to do it.\n", "ledger reset CONFIG")
 	}) {
 		t.Error("without --yes something was changed")
 	}
 	out, _, code := p.do("ledger reset CONFIG --yes -o json")
 	var report editReport
 	p.ok(json.Unmarshal([]byte(out), &report))
-	if want := (editReport{Verb: "reset", Ledger: "s3://locks/state/ledger/locks/", Changed: true, Files: 2, Token: 4}); code != 0 || report != want {
+	if want := (editReport{Verb: "reset", Ledger: "s3://locks/state/ledger/locks/", Changed: true, Files: 2, Token: 1772366400004}); code != 0 || report != want {
 		t.Errorf("code %d, %+v", code, report)
 	}
 	if taken := p.run("P3"); taken != "a.csv b.csv" {
 		t.Errorf("P3 took %q", taken)
 	}
-	p.says(0, "s3://locks/state/ledger/locks/ is empty: every file is new\n", "ledger reset CONFIG --yes")
+	p.says(0, "s3://locks/state/ledger/locks/ says of no file that it is done: the next run takes what is still there\n", "ledger reset CONFIG --yes")
 }
 
 func TestEditsAreRefusedWithoutFilesOrSense(t *testing.T) {
@@ -323,7 +323,7 @@ func TestWhoHasTheLockIsTold(t *testing.T) {
 	p := newPipeline(t)
 	p.upload("a.csv", "poison")
 	p.run("P1")
-	execution, token := p.begin("P2")
+	execution, _ := p.begin("P2")
 	p.pass(5 * time.Second)
 	for _, line := range []string{
 		"ledger retry CONFIG --outcome failed --yes", "ledger forget CONFIG --outcome failed --yes",
@@ -333,7 +333,7 @@ func TestWhoHasTheLockIsTold(t *testing.T) {
 		if p.changes(func() { stderr = p.says(exitBusy, "", line) }) {
 			t.Errorf("%s changed something", line)
 		}
-		contains(t, stderr, "lockstep: somebody else has s3://locks/state/lock.json; nothing was changed\n  holder  "+execution.ID+", token 2\n",
+		contains(t, stderr, "lockstep: somebody else has s3://locks/state/lock.json; nothing was changed\n  holder  "+execution.ID+", token 1772366400002\n",
 			"  since   2026-03-01T12:00:00Z (5s ago)\n", "Wait for it with --wait 10m.\n")
 	}
 	if stderr := p.says(exitBusy, "", "ledger retry CONFIG --outcome failed --yes --wait 300ms"); !strings.Contains(stderr, "gave up after waiting") {
@@ -349,7 +349,7 @@ func TestWhoHasTheLockIsTold(t *testing.T) {
 	p.untilAt(t, "state/lock.json", "an operator in the queue", func(s lease.Status) bool {
 		return len(s.Waiters) == 1 && strings.HasPrefix(s.Waiters[0].Owner, "operator:")
 	})
-	p.release(execution, token)
+	p.release(execution)
 	if out, stderr, code := waiting.end(t); code != 0 || out != "1 file will be retried by the next run\n" {
 		t.Errorf("after the wait: code %d, %s%s", code, out, stderr)
 	}
@@ -377,7 +377,7 @@ func TestLedgerShowOfWhatNobodyKnows(t *testing.T) {
   ledger   done, by P1 at 2026-03-01T12:00:00Z
            at another version: 4 bytes, ETag "755f85c2723bb39381c7379a604160d8"
   next run takes it: it has changed
-  output   s3://locks/out/a.csv.116aedfc42af.parquet, 4 bytes, written 2026-03-01T12:00:00Z, of the version that the ledger has
+  output   s3://locks/out/a.csv.parquet, 4 bytes, written 2026-03-01T12:00:00Z, of the version that the ledger has
 `, "ledger show CONFIG in/a.csv")
 	out, _, code := p.do("ledger show CONFIG in/a.csv -o json")
 	var got step.Explained

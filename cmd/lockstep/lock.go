@@ -41,10 +41,16 @@ const (
 	stateHeld    lockState = "held"    // at least one holder is alive
 	stateAbsent  lockState = "absent"  // there is no such object: free, and never held
 	stateCorrupt lockState = "corrupt" // the document cannot be read and counts as held
+	stateDeleted lockState = "deleted" // a delete marker hides the object, and nobody can create it
+	stateNewer   lockState = "newer"   // a newer lockstep wrote it; it counts as held
 )
 
 func stateOf(s lease.Status) lockState {
 	switch {
+	case s.Newer > 0:
+		return stateNewer
+	case s.Deleted:
+		return stateDeleted
 	case s.Corrupt != "":
 		return stateCorrupt
 	case !s.Exists:
@@ -77,8 +83,9 @@ func (lockStatus) Help() string {
 
 -o json prints {"lock", "state", "exists", "corrupt", "limit", "lastToken", "holders": [{"owner", "token", "acquired",
 "renewed", "expires", "expired"}], "waiters": [{"owner", "priority", "arrived", "seen", "silent"}], "events": [{"at",
-"kind", "owner", "token", "by", "reason", "write"}], "version", "now"}. state is free, held, absent (no such object) or
-corrupt; "corrupt" says why. "expires" is when others may take over, unless the holder renews before. Waiters come in
+"kind", "owner", "token", "by", "reason", "write"}], "ended", "hold", "deleted", "newer", "version", "now"}. state is
+free, held, absent (no such object), corrupt ("corrupt" says why), deleted (a delete marker is in the way) or newer (its
+format is that of a newer lockstep). "ended" are the owners that get the lock no more, "hold" is why nobody gets it. "expires" is when others may take over, unless the holder renews before. Waiters come in
 the order in which they will be served, events oldest first.
 
 Exit codes: 0 the lock could be read, whoever has it; 64 the command line or the AWS settings were refused; 65 its
@@ -104,7 +111,8 @@ func (c lockStatus) Run(ctx context.Context, to *console) error {
 	if err != nil {
 		return fmt.Errorf("print the status: %w", err)
 	}
-	if report.State == stateCorrupt {
+	switch report.State {
+	case stateCorrupt, stateDeleted, stateNewer:
 		return exitCode(exitCorrupt)
 	}
 	return nil

@@ -30,7 +30,7 @@ func usageCode(err error) int {
 	if errors.As(err, &refused) {
 		for _, step := range refused.Context.Path {
 			if step.Command != nil { // the first is the verb, as in "lock status"
-				if slices.Contains([]string{"exec", "lock", "ledger", "plan", "run", "history"}, step.Command.Name) {
+				if slices.Contains([]string{"exec", "lock", "ledger", "outputs", "plan", "run", "history"}, step.Command.Name) {
 					return exitUsage
 				}
 				break

@@ -49,18 +49,18 @@ func TestLockStatusAnswersWhoSinceWhenUntilWhenAndWhatToDo(t *testing.T) {
 	w.take(t, "nightly", "p3@web-3:12", lease.Config{Priority: 5})
 	w.pass(2 * time.Second)
 	expect(0, `s3://locks/nightly is held
-  holder  p1@web-1:4711, token 1
+  holder  p1@web-1:4711, token 1772366400001
   since   2026-03-01T12:00:00Z (22s ago)
   until   2026-03-01T12:01:10Z (in 48s), unless renewed
   queue   1. p3@web-3:12 since 2026-03-01T12:00:20Z (2s ago), priority 5
   queue   2. p2@web-2:815 since 2026-03-01T12:00:20Z (2s ago)
 
 If a holder is known to be dead, take the lock from it:
-  lockstep lock break s3://locks/nightly --token 1 --reason 'why'
+  lockstep lock break s3://locks/nightly --token 1772366400001 --reason 'why'
 `)
 	w.pass(49 * time.Second)
 	expect(0, `s3://locks/nightly is free
-  holder  p1@web-1:4711, token 1
+  holder  p1@web-1:4711, token 1772366400001
   since   2026-03-01T12:00:00Z (1m11s ago)
   until   2026-03-01T12:01:10Z (1s ago), which is over: the next to ask gets it
   queue   1. p3@web-3:12 since 2026-03-01T12:00:20Z (51s ago), priority 5, has stopped asking
@@ -80,7 +80,7 @@ func TestLockStatusOfASemaphore(t *testing.T) {
 	w.take(t, "nightly", "a", lease.Config{Limit: 3})
 	w.take(t, "nightly", "b", lease.Config{Limit: 3})
 	out, _, _ := w.main.run(t, "lock", "status", theLock)
-	contains(t, out, "s3://locks/nightly is held, 2 of 3 places\n  holder  a, token 1\n", "  holder  b, token 2\n", "--token 1 ", "--token 2 ")
+	contains(t, out, "s3://locks/nightly is held, 2 of 3 places\n  holder  a, token 1772366400001\n", "  holder  b, token 1772366400002\n", "--token 1772366400001 ", "--token 1772366400002 ")
 }
 
 func TestLockStatusAsJSON(t *testing.T) {
@@ -105,12 +105,12 @@ func TestLockStatusAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
 		t.Fatalf("%v: code %d, %s", err, code, stderr)
 	}
-	if got.Lock != theLock || got.State != "held" || !got.Exists || got.LastToken != 1 || !got.Now.Equal(noon) ||
+	if got.Lock != theLock || got.State != "held" || !got.Exists || got.LastToken != 1772366400001 || !got.Now.Equal(noon) ||
 		len(got.Holders) != 1 || got.Holders[0].Owner != "p1" || !got.Holders[0].Expires.Equal(noon.Add(70*time.Second)) ||
 		len(got.Waiters) != 1 || len(got.Events) != 1 || got.Events[0].Kind != "granted" {
 		t.Errorf("%+v", got)
 	}
-	for body, state := range map[string]string{"{": "corrupt", "": "corrupt"} {
+	for body, state := range map[string]string{"{": "corrupt", "": "corrupt", `{"schema": 3}`: "newer"} {
 		w.put(t, "nightly", body)
 		out, _, code := w.main.run(t, "lock", "status", theLock, "-o", "json")
 		if code != exitCorrupt || !strings.Contains(out, `"state": "`+state+`"`) {
@@ -129,18 +129,18 @@ func TestLockEventsTellWhatHappened(t *testing.T) {
 	lock := w.lock(t, lease.Config{})
 	w.take(t, "nightly", "p1", lease.Config{})
 	w.pass(time.Second)
-	if _, err := lock.Release(t.Context(), "p1", 1, "done"); err != nil {
+	if _, err := lock.Release(t.Context(), "p1", 1772366400001, "done"); err != nil {
 		t.Fatal(err)
 	}
 	w.take(t, "nightly", "p2", lease.Config{})
 	if err := lock.Break(t.Context(), lease.BreakRequest{Holder: "p2", By: "ops", Reason: "machine\ngone"}); err != nil {
 		t.Fatal(err)
 	}
-	const want = `AT                    EVENT     TOKEN  OWNER  WHY
-2026-03-01T12:00:00Z  granted   1      p1     -
-2026-03-01T12:00:01Z  released  1      p1     done
-2026-03-01T12:00:01Z  granted   2      p2     -
-2026-03-01T12:00:01Z  broken    2      p2     by ops: machine gone
+	const want = `AT                    EVENT     TOKEN          OWNER  WHY
+2026-03-01T12:00:00Z  granted   1772366400001  p1     -
+2026-03-01T12:00:01Z  released  1772366400001  p1     done
+2026-03-01T12:00:01Z  granted   1772366400002  p2     -
+2026-03-01T12:00:01Z  broken    1772366400002  p2     by ops: machine gone
 `
 	out, stderr, code := w.main.run(t, "lock", "events", theLock)
 	if code != 0 || out != want {
@@ -166,19 +166,19 @@ func TestLockBreakNeedsToKnowWhomAndWhy(t *testing.T) {
 			t.Errorf("%v: code %d, want %d; %s%s; want %s", args, got, code, out, stderr, want)
 		}
 	}
-	refuse(exitUsage, "missing flags: --reason", "--token", "1")
+	refuse(exitUsage, "missing flags: --reason", "--token", "1772366400001")
 	refuse(exitNotHeld, "there is no lock at "+theLock, "--reason", "why")
-	refuse(exitUsage, "has no holder to name", "--reason", "why", "--recreate", "--token", "1")
+	refuse(exitUsage, "has no holder to name", "--reason", "why", "--recreate", "--token", "1772366400001")
 	w.take(t, "nightly", "p1", lease.Config{})
-	refuse(exitUsage, "name the holder or its token\n  holder  p1, token 1\n", "--reason", "why")
-	refuse(exitUsage, "--reason: it says nothing", "--reason", " ", "--token", "1")
+	refuse(exitUsage, "name the holder or its token\n  holder  p1, token 1772366400001\n", "--reason", "why")
+	refuse(exitUsage, "--reason: it says nothing", "--reason", " ", "--token", "1772366400001")
 	refuse(exitUsage, "there is nothing to recreate", "--reason", "why", "--recreate")
-	refuse(exitNotHeld, `nobody holds the lock under this name and token (holder "p2", token 1): held by "p1"`, "--reason", "why", "--holder", "p2", "--token", "1")
+	refuse(exitNotHeld, `nobody holds the lock under this name and token (holder "p2", token 1772366400001): held by "p1"`, "--reason", "why", "--holder", "p2", "--token", "1772366400001")
 	if s := w.status(t); len(s.Holders) != 1 || len(s.Events) != 1 {
 		t.Errorf("something was done: %+v", s)
 	}
 	out, stderr, code := w.main.run(t, "lock", "break", theLock, "--holder", "p1", "--reason", "why")
-	if code != 0 || out != "broken: s3://locks/nightly was taken from p1, token 1\n" {
+	if code != 0 || out != "broken: s3://locks/nightly was taken from p1, token 1772366400001\n" {
 		t.Errorf("code %d, %s%s", code, out, stderr)
 	}
 	host, _ := os.Hostname()
@@ -241,10 +241,10 @@ func TestLockListShowsAllBelowAPrefix(t *testing.T) {
 	}
 	w.take(t, "team2/other", "p4", lease.Config{})
 	w.pass(5 * time.Second)
-	const want = `LOCK                    STATE    QUEUE  TOKEN  HOLDER  SINCE                          UNTIL
-s3://locks/team/a 100%  held     1      1      p1      2026-03-01T12:00:00Z (5s ago)  2026-03-01T12:01:10Z (in 1m5s)
-s3://locks/team/cut     corrupt  0      -      -       -                              -
-s3://locks/team/free    free     0      -      -       -                              -
+	const want = `LOCK                    STATE    QUEUE  TOKEN          HOLDER  SINCE                          UNTIL
+s3://locks/team/a 100%  held     1      1772366400001  p1      2026-03-01T12:00:00Z (5s ago)  2026-03-01T12:01:10Z (in 1m5s)
+s3://locks/team/cut     corrupt  0      -              -       -                              -
+s3://locks/team/free    free     0      -              -       -                              -
 
 s3://locks/team/cut: it is cut off after 1 bytes
 `

@@ -18,6 +18,11 @@ func writeStatus(w io.Writer, url objectURL, r lockReport) error {
 	case stateCorrupt:
 		fmt.Fprintf(&b, "%s cannot be read, and counts as held: %s\n", url, r.Corrupt)
 		fmt.Fprintf(&b, "\nMake sure that nobody works under this lock, then repair it:\n  lockstep lock break %s --reason 'why'\n", shellWord(url.String()))
+	case stateNewer:
+		fmt.Fprintf(&b, "%s counts as held: a newer lockstep wrote it, in format %d; update lockstep\n", url, r.Newer)
+	case stateDeleted:
+		fmt.Fprintf(&b, "%s was deleted, and a delete marker is in its place: no run gets it\n", url)
+		fmt.Fprintf(&b, "\nRemove the marker, or write a new lock:\n  lockstep lock break %s --recreate --reason 'why'\n", shellWord(url.String()))
 	case stateAbsent:
 		fmt.Fprintf(&b, "%s is free: there is no such object yet\n", url)
 	case stateFree:
@@ -29,6 +34,9 @@ func writeStatus(w io.Writer, url objectURL, r lockReport) error {
 		writeHolders(&b, r.Holders, r.Now)
 		writeWaiters(&b, r.Waiters, r.Now)
 		writeBreak(&b, url, r.Holders)
+	}
+	if r.Hold != nil {
+		fmt.Fprintf(&b, "  hold    nobody gets it since %s, by %s: %s\n", moment(r.Hold.Since, r.Now), oneLine(r.Hold.By), oneLine(r.Hold.Reason))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

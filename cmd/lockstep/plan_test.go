@@ -23,7 +23,7 @@ s3://locks/state/lock.json is free: there is no such object yet
 	p.upload("changed.csv", "newer")
 	p.upload("new.csv", "newest")
 	p.ok(p.memory.Delete(t.Context(), "in/gone.csv"))
-	execution, token := p.begin("P2")
+	execution, _ := p.begin("P2")
 	const totals = `5 files listed below s3://locks/in/ at 2026-03-01T12:00:00Z
           1  to be taken: new
           1  to be taken: changed
@@ -34,9 +34,9 @@ A run would take 3 files of 17 bytes in 2 batches.
 In the ledger, and not in the source any more: 1 file.
 
 `
-	held := "s3://locks/state/lock.json is held\n  holder  " + execution.ID + ", token 2\n  since   2026-03-01T12:00:00Z (0s ago)\n" +
+	held := "s3://locks/state/lock.json is held\n  holder  " + execution.ID + ", token 1772366400002\n  since   2026-03-01T12:00:00Z (0s ago)\n" +
 		"  until   2026-03-01T12:02:05Z (in 2m5s), unless renewed\n\nIf a holder is known to be dead, take the lock from it:\n" +
-		"  lockstep lock break s3://locks/state/lock.json --token 2 --reason 'why'\n"
+		"  lockstep lock break s3://locks/state/lock.json --token 1772366400002 --reason 'why'\n"
 	if p.changes(func() {
 		p.says(0, `NEXT RUN  WHY             SIZE  MODIFIED              KEY
 takes it  it has changed  5     2026-03-01T12:00:00Z  in/changed.csv
@@ -58,7 +58,7 @@ takes it  it is new       6     2026-03-01T12:00:00Z  in/new.csv
 	if _, _, code := p.do("plan CONFIG --key in/none.csv"); code != exitNothing {
 		t.Errorf("a key that is not there: code %d", code)
 	}
-	p.release(execution, token)
+	p.release(execution)
 }
 
 func TestPlanAsJSON(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +27,7 @@ func TestARunOfADeployedStackIsFollowedToItsEnd(t *testing.T) {
 	}
 	matches(t, "standard error", stderr, `    0\.\ds  AcquireLock
  +\d+\.\ds  LockDecision
- +\d+\.\ds  DiscoverFiles  with token 1
+ +\d+\.\ds  DiscoverFiles  with token \d+
  +\d+\.\ds  AnythingNew
  +\d+\.\ds  ProcessFiles   3 files in 1 batch
 ( +\d+\.\ds  1 of 1 batch done
@@ -40,12 +41,14 @@ SUCCEEDED after [\d.]+m?s
   done         2 files, 3 rows
   failed       1 file
     incoming/a/bad\.json: .*
-  summary      s3://lockstep-state/weather/runs/first/000000000001/summary\.json
+  summary      s3://lockstep-state/weather/runs/first/\d{16}/summary\.json
 `)
 	var summary step.Summary
-	if err := json.Unmarshal([]byte(d.object(t, "weather/runs/first/000000000001/summary.json")), &summary); err != nil || summary.Trigger != "a fix" {
+	if err := json.Unmarshal([]byte(d.object(t, fmt.Sprintf("weather/runs/first/%016d/summary.json", d.token(t)))), &summary); err != nil || summary.Trigger != "a fix" {
 		t.Errorf("%v: the summary says %+v", err, summary)
 	}
+
+	first := summary.Token
 
 	// What is done is not done again.
 	out, stderr, code = d.run(t, "run", "--stack", "lockstep", "--wait", "-o", "json", "--set", "failure.maxAttempts=1")
@@ -58,7 +61,7 @@ SUCCEEDED after [\d.]+m?s
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 {
 		t.Fatalf("%v: code %d, %s", err, code, stderr)
 	}
-	if report.Stack != "lockstep" || report.Pipeline != "weather" || report.Status != "SUCCEEDED" || report.LastState != "RunSucceeded" || report.Token != 2 || report.Console != "" {
+	if report.Stack != "lockstep" || report.Pipeline != "weather" || report.Status != "SUCCEEDED" || report.LastState != "RunSucceeded" || report.Token != first+1 || report.Console != "" {
 		t.Errorf("%+v", report)
 	}
 	matches(t, "the name", report.Name, `manual-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-[0-9a-f]{8}`)
@@ -91,7 +94,7 @@ func TestARunThatWaitsForItsLockTellsWhoHasIt(t *testing.T) {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
 	contains(t, out, ": nothing new\n")
-	contains(t, stderr, "WaitForLock    held by somebody (token 1) since ", "DiscoverFiles  with token 2\n")
+	contains(t, stderr, fmt.Sprintf("WaitForLock    held by somebody (token %d) since ", grant.Token), fmt.Sprintf("DiscoverFiles  with token %d\n", grant.Token+1))
 	if n := strings.Count(stderr, "AcquireLock"); n != 1 {
 		t.Errorf("AcquireLock is told %d times:\n%s", n, stderr)
 	}
@@ -101,7 +104,7 @@ func TestARunThatFailsIsSaidSo(t *testing.T) {
 	t.Parallel()
 	d := deployPipeline(t)
 	d.upload(t, "incoming/a/bad.json", "{")
-	out, stderr, code := d.run(t, "run", "--stack", "lockstep", "--name", "bad", "--wait", "--set", "failure.maxFailedFraction=0")
+	out, stderr, code := d.run(t, "run", "--stack", "lockstep", "--name", "bad", "--wait", "--set", "failure.maxFailedFraction=0", "--set", "failure.minFailedFiles=1")
 	if code != 1 {
 		t.Errorf("code %d", code)
 	}
@@ -111,7 +114,7 @@ FAILED after [\d.]+m?s: TooManyFilesFailedError: .*
   done         0 files, 0 rows
   failed       1 file
     incoming/a/bad\.json: .*
-  summary      s3://lockstep-state/weather/runs/bad/000000000001/summary\.json
+  summary      s3://lockstep-state/weather/runs/bad/\d{16}/summary\.json
 `)
 }
 

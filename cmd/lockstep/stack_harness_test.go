@@ -256,6 +256,16 @@ func (d *deployment) described(t *testing.T, name string) *sfn.DescribeExecution
 }
 
 // lock is the pipeline's, for somebody within the test.
+// token is the token that the lock was granted with last.
+func (d *deployment) token(t *testing.T) int64 {
+	t.Helper()
+	status, err := d.lock(t).Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status.LastToken
+}
+
 func (d *deployment) lock(t *testing.T) *lease.Lock {
 	t.Helper()
 	state, err := bucket.New(d.stack.S3(), "lockstep-state", bucket.Options{})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -84,7 +85,7 @@ func TestTheLockOfADeployedPipelineIsFound(t *testing.T) {
 		}
 	}
 	out, stderr, code := d.run(t, "lock", "break", "--stack", "lockstep", "--holder", grant.Owner, "--reason", "gone")
-	if code != 0 || out != "broken: "+url+" was taken from p1, token 1\n" {
+	if code != 0 || out != fmt.Sprintf("broken: %s was taken from p1, token %d\n", url, grant.Token) {
 		t.Errorf("code %d, %s%s", code, out, stderr)
 	}
 	for args, want := range map[string]string{

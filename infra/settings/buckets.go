@@ -67,7 +67,7 @@ type Place struct {
 
 // Places lists source, destination and state.
 func (p *Pipeline) Places() []Place {
-	return []Place{{"source", p.Config.Source}, {"destination", p.Config.Destination}, {"state", p.Config.State}}
+	return []Place{{"source", p.Config.Source}, {"destination", p.Config.Destination.Location()}, {"state", p.Config.State}}
 }
 
 // checkPlaces keeps the locks and ledgers of different pipelines apart, and
@@ -89,7 +89,7 @@ func (s *Settings) checkPlaces() error {
 			switch {
 			case within(mine.State, theirs.State):
 				return refuse(at+"state.prefix", "%q lies in the state of pipeline %q, %q: their locks and ledgers would meet; give each a folder of its own", mine.State.Prefix, other, theirs.State.Prefix)
-			case within(mine.Destination, theirs.State):
+			case within(mine.Destination.Location(), theirs.State):
 				return refuse(at+"destination.prefix", "%q lies in the state of pipeline %q, %q; move one of them", mine.Destination.Prefix, other, theirs.State.Prefix)
 			case within(theirs.State, mine.Source):
 				return refuse(at+"source.prefix", "%q holds the state of pipeline %q, %q, which would be taken for new files; move one of them", mine.Source.Prefix, other, theirs.State.Prefix)

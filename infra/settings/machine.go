@@ -3,6 +3,8 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	lockstep "github.com/lockstep-pipeline/lockstep"
@@ -13,8 +15,9 @@ type Machine struct {
 	// TaskSeconds is how long the state machine waits for each function, by the
 	// function's name; the shortest, where several states call it.
 	TaskSeconds map[string]int
-	// LongestPauseSeconds is the longest pause before a step is tried again,
-	// while nothing renews the lease.
+	// LongestPauseSeconds is the longest that a step which works under the lease
+	// may wait between its tries, all pauses together: if no try reaches the
+	// function, nothing renews the lease.
 	LongestPauseSeconds int
 }
 
@@ -22,9 +25,28 @@ type Machine struct {
 type machineState struct {
 	TimeoutSeconds int
 	Parameters     struct{ FunctionName string }
-	Retry          []struct{ MaxDelaySeconds int }
+	Retry          []retrier
 	ItemProcessor  struct{ States map[string]machineState }
 }
+
+// retrier is one whose fields are all written out, as they are in the definition.
+type retrier struct {
+	IntervalSeconds, BackoffRate, MaxDelaySeconds float64
+	MaxAttempts                                   int
+}
+
+// pauses is the longest that all pauses together may take, in seconds.
+func (r retrier) pauses() (sum float64) {
+	pause := r.IntervalSeconds
+	for range r.MaxAttempts {
+		sum += min(pause, r.MaxDelaySeconds)
+		pause *= r.BackoffRate
+	}
+	return sum
+}
+
+// underLease are the functions that need the lease that an earlier call left.
+var underLease = []string{"discover", "process", "commit"}
 
 // ReadMachine reads statemachine.asl.json.
 func ReadMachine() (Machine, error) {
@@ -39,13 +61,18 @@ func ReadMachine() (Machine, error) {
 
 func (m *Machine) read(states map[string]machineState) {
 	for _, s := range states {
-		if name := functionOf(s.Parameters.FunctionName); name != "" {
+		name := functionOf(s.Parameters.FunctionName)
+		if name != "" {
 			if known, seen := m.TaskSeconds[name]; !seen || s.TimeoutSeconds < known {
 				m.TaskSeconds[name] = s.TimeoutSeconds
 			}
 		}
-		for _, r := range s.Retry {
-			m.LongestPauseSeconds = max(m.LongestPauseSeconds, r.MaxDelaySeconds)
+		if slices.Contains(underLease, name) {
+			sum := 0.0 // one error may follow the other
+			for _, r := range s.Retry {
+				sum += r.pauses()
+			}
+			m.LongestPauseSeconds = max(m.LongestPauseSeconds, int(math.Ceil(sum)))
 		}
 		m.read(s.ItemProcessor.States)
 	}

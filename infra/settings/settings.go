@@ -12,6 +12,7 @@ package settings
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
@@ -81,6 +82,15 @@ type Functions struct {
 	Environment map[string]string `json:"environment"`
 }
 
+// probeVariable is one of functions/environment.go's.
+const probeVariable = "LOCKSTEP_PROBE"
+
+// Probing reports whether acquire tries the place of a lock before its first use.
+func (f *Functions) Probing() bool {
+	on, err := strconv.ParseBool(f.Environment[probeVariable])
+	return err == nil && on
+}
+
 // Function sizes one function.
 type Function struct {
 	MemoryMB           int `json:"memoryMB"`           // 128 to 10,240; CPU grows with it
@@ -120,8 +130,8 @@ type Alarms struct {
 	TopicARN string `json:"topicArn"` // an existing topic, instead of one of the stack's own
 }
 
-// VPC puts the functions into subnets. They need a way to S3, Step Functions
-// and X-Ray from there.
+// VPC puts the functions into subnets. They need a way to S3 and X-Ray from
+// there.
 type VPC struct {
 	SubnetIDs        []string `json:"subnetIds"`
 	SecurityGroupIDs []string `json:"securityGroupIds"`
@@ -168,11 +178,8 @@ func (s *Settings) setDefaults() {
 
 // A Pipeline is one source, one lock, one ledger and one state machine.
 type Pipeline struct {
-	Schedule Schedule `json:"schedule"`
-	// ProcessFunctionARN is a function of the user's own, in place of the one
-	// that writes Parquet.
-	ProcessFunctionARN string         `json:"processFunctionArn"`
-	Alarms             PipelineAlarms `json:"alarms"`
+	Schedule Schedule       `json:"schedule"`
+	Alarms   PipelineAlarms `json:"alarms"`
 	// Run is the run configuration, as in events/schedule.json. The pipeline's
 	// name and the trigger are filled in, and so are buckets that it leaves out.
 	Run raw `json:"run"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func TestWrongSettingsAreRefusedByTheirField(t *testing.T) {
 		{path: "pipelines", value: map[string]any{}, says: "at least one"},
 		{path: "pipelines", value: []any{}, says: "it must be an object"},
 		{path: "pipelines.Weather", value: map[string]any{}, says: "no name for a pipeline"},
-		{path: "pipelines.weather.scheduel", value: 1, says: "known here: alarms, processFunctionArn, run, schedule"},
+		{path: "pipelines.weather.scheduel", value: 1, says: "known here: alarms, run, schedule"},
 		{path: "pipelines.weather.schedule.expression", value: "every 15 minutes", says: "rate(15 minutes)"},
 		{path: "pipelines.weather.schedule.expression", value: "rate(0 minutes)", says: "rate(15 minutes)"},
 		{path: "pipelines.weather.schedule.expression", value: "at(2026-01-01T00:00:00)", says: "cron"},
@@ -93,7 +94,7 @@ func TestWrongSettingsAreRefusedByTheirField(t *testing.T) {
 		{path: "pipelines.weather.schedule.timeZone", value: "CEST", says: "Europe/Berlin"},
 		{path: "pipelines.weather.schedule.timeZone", value: "", says: "UTC"},
 		{path: "pipelines.weather.schedule.enabled", value: "no", says: "true or false"},
-		{path: "pipelines.weather.processFunctionArn", value: "my-function", says: "arn:aws:lambda"},
+		{path: "pipelines.weather.processFunctionArn", value: "arn:aws:lambda:eu-central-1:123456789012:function:mine", says: "outputs are fenced by Lockstep's own process function"},
 		{path: "pipelines.weather.alarms.noSuccessMinutes", value: 20000, says: "seven days"},
 		{path: "pipelines.weather.alarms.noSuccessMinutes", value: -1, says: "0 for none"},
 		{path: "pipelines.weather.alarms.lockHeldMinutes", value: -1, says: "0 for none"},
@@ -106,6 +107,11 @@ func TestWrongSettingsAreRefusedByTheirField(t *testing.T) {
 		{path: "pipelines.weather.run", value: "x", says: "events/schedule.json"},
 		{path: "pipelines.weather.run.lokc", value: 1, says: "is not a setting"},
 		{path: "pipelines.weather.run.lock.ttlSeconds", value: 120000, says: "seconds, not milliseconds"},
+		{path: "pipelines.weather.run.lock.ttlSeconds", value: 59, says: "from 60 to 3600"},
+		{path: "pipelines.weather.run.lock.graceSeconds", value: 1, says: "from 2 to 300"},
+		{path: "pipelines.weather.run.destination.versions", value: "newest", says: `"latest" (one visible output for each file) or "all"`},
+		{path: "pipelines.weather.run.failure.atomicity", value: "run", says: "taking it back could delete another run's"},
+		{path: "pipelines.weather.run.failure.minFailedFiles", value: 0, says: "1 lets a single file fail a run"},
 		{path: "pipelines.weather.run.source", value: "s3://acme-inbox", says: "it must be an object"},
 		{path: "pipelines.weather.run.source.bucket", value: "s3://acme-inbox", says: "is not a bucket name"},
 		{path: "pipelines.weather.run.source.bucket", value: "Acme", says: "no bucket name of S3"},
@@ -138,6 +144,7 @@ func TestWrongSettingsAreRefusedByTheirField(t *testing.T) {
 		{path: "functions.process.reservedConcurrency", value: -1, says: "from 0"},
 		{path: "functions.environment", value: map[string]any{"A-B": "x"}, field: "functions.environment.A-B", says: "no name"},
 		{path: "functions.environment", value: map[string]any{"LOCKSTEP_S3_KMS_KEY_ID": "x"}, field: "functions.environment.LOCKSTEP_S3_KMS_KEY_ID", says: "encryption.key"},
+		{path: "functions.environment", value: map[string]any{"LOCKSTEP_PROBE": "on"}, field: "functions.environment.LOCKSTEP_PROBE", says: `"true" or "false"`},
 		{path: "functions.environment", value: map[string]any{"X": 1}, field: "functions.environment.X", says: "a string"},
 		{path: "logs.retentionDays", value: 31, says: "30 60"},
 		{path: "alarms.email", value: "Ada <ada@example.com>", says: "oncall@example.com"},
@@ -174,7 +181,7 @@ func TestWhatJSONLetsPassIsRefused(t *testing.T) {
 		`{"stackName": null}`:                  "stackName is null",
 		`{"stackName": "a", "stackName": "b"}`: "stackName is given twice",
 		`{"STACKNAME": "a"}`:                   "STACKNAME is not a setting",
-		strings.Replace(good, `"weather": {`, `"weather": {"run": {"lock": {"ttlSeconds": 60, "ttlSeconds": 90}}, `, 1): "pipelines.weather.run is given twice",
+		strings.Replace(good, `"weather": {`, `"weather": {"run": {"lock": {"ttlSeconds": 61, "ttlSeconds": 90}}, `, 1): "pipelines.weather.run is given twice",
 		strings.Replace(good, `"prefix": "incoming/"`, `"prefix": "incoming/", "prefix": "in/"`, 1):                     "pipelines.weather.run.source.prefix is given twice",
 	} {
 		if _, err := settings.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
@@ -204,6 +211,9 @@ func TestDefaults(t *testing.T) {
 	}
 	if got := weather.NoSuccessMinutes(); got != 60 {
 		t.Errorf("an alarm after %d minutes", got)
+	}
+	if weather.Config.Destination.Versions != step.VersionsLatest || weather.Config.Failure.MinFailedFiles != 10 {
+		t.Errorf("run configuration: %+v %+v", weather.Config.Destination, weather.Config.Failure)
 	}
 	if weather.Config.Lock.TTLSeconds != 120 || weather.Config.Pipeline != "weather" || weather.Config.Trigger != "schedule" {
 		t.Errorf("run configuration: %+v", weather.Config)
@@ -290,14 +300,45 @@ func TestIntervals(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	if got := parse(t, good).Warnings(); len(got) > 0 {
-		t.Errorf("of good settings: %q", got)
+	shipped, err := settings.ReadMachine()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for path, value := range map[string]any{"pipelines.weather.run.lock.ttlSeconds": 45, "functions.process.reservedConcurrency": 5} {
-		got := parse(t, changed(t, good, path, value)).Warnings()
-		if len(got) != 1 || !strings.HasPrefix(got[0], path) {
-			t.Errorf("%s = %v: %q", path, value, got)
+	slow := settings.Machine{LongestPauseSeconds: 80}
+	slower := settings.Machine{LongestPauseSeconds: 81}
+	shortest := changed(t, good, "pipelines.weather.run.lock.ttlSeconds", 60)
+	for name, c := range map[string]struct {
+		machine settings.Machine
+		text    string
+		wanted  []string // beginnings
+	}{
+		"good settings":     {shipped, good, nil},
+		"the shortest lock": {shipped, shortest, nil},
+		"pauses that a lock of 120 seconds outlasts": {slow, good, nil},
+		"pauses that a lock of 60 seconds does not":  {slow, shortest, []string{"pipelines.weather.run.lock.ttlSeconds is 60: "}},
+		"pauses that none outlasts":                  {slower, good, []string{"pipelines.sales.run.lock.ttlSeconds is 120: ", "pipelines.weather.run.lock.ttlSeconds is 120: "}},
+		"little concurrency":                         {shipped, changed(t, good, "functions.process.reservedConcurrency", 5), []string{"functions.process.reservedConcurrency is 5, and batch.maxConcurrency of all pipelines comes to 20: "}},
+	} {
+		got := parse(t, c.text).Warnings(c.machine)
+		if !slices.EqualFunc(got, c.wanted, strings.HasPrefix) {
+			t.Errorf("%s: %q", name, got)
 		}
+	}
+	advised := changed(t, good, "pipelines.weather.run.lock.ttlSeconds", 122)
+	if got := parse(t, changed(t, advised, "pipelines.sales.run.lock.ttlSeconds", 122)).Warnings(slower); len(got) > 0 {
+		t.Errorf("after the warning's own advice: %q", got)
+	}
+}
+
+func TestProbing(t *testing.T) {
+	for value, wanted := range map[string]bool{"true": true, "1": true, "false": false, "": false} {
+		s := parse(t, changed(t, good, "functions.environment", map[string]any{"LOCKSTEP_PROBE": value}))
+		if s.Functions.Probing() != wanted {
+			t.Errorf("%q means %t", value, !wanted)
+		}
+	}
+	if parse(t, good).Functions.Probing() {
+		t.Error("without the variable it probes")
 	}
 }
 

@@ -24,6 +24,11 @@ func decode(text raw, target any) error {
 	return decodeValue(text, reflect.ValueOf(target).Elem(), "")
 }
 
+// withdrawn are the settings that earlier versions had, and why they are gone.
+var withdrawn = map[string]string{
+	"processFunctionArn": "is no setting any more: outputs are fenced by Lockstep's own process function, and a function of your own would have to do that; leave it out, and compile your own processor in (pkg/process)",
+}
+
 type defaulting interface{ setDefaults() }
 
 func decodeValue(text raw, into reflect.Value, path string) error {
@@ -58,6 +63,9 @@ func decodeStruct(text raw, into reflect.Value, path string) error {
 	}
 	return eachMember(text, path, func(name, at string, value raw) error {
 		field, known := fields[name]
+		if why, was := withdrawn[name]; was && !known {
+			return refuse(at, "%s", why)
+		}
 		if !known {
 			return refuse(at, "is not a setting; known here: %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}

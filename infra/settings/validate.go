@@ -6,6 +6,7 @@ import (
 	"net/mail"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -112,13 +113,17 @@ func (s *Settings) checkFunctions(machine Machine) error {
 var ownVariables = []string{"LOCKSTEP_S3_ENCRYPTION", "LOCKSTEP_S3_KMS_KEY_ID", "LOCKSTEP_S3_EXPECTED_OWNER"}
 
 func (s *Settings) checkEnvironment() error {
-	for name := range s.Functions.Environment {
+	for name, value := range s.Functions.Environment {
 		path := "functions.environment." + name
 		if !variableName.MatchString(name) {
 			return refuse(path, "is no name of an environment variable")
 		}
 		if slices.Contains(ownVariables, name) {
 			return refuse(path, "is set by the stack; use encryption.key or expectedBucketOwner")
+		}
+		// It decides over acquire's rights, so both must understand it alike.
+		if _, err := strconv.ParseBool(value); name == probeVariable && value != "" && err != nil {
+			return refuse(path, "is %q; it must be \"true\" or \"false\"", value)
 		}
 	}
 	return nil
@@ -128,7 +133,6 @@ var (
 	accountID     = regexp.MustCompile(`^[0-9]{12}$`)
 	keyARN        = regexp.MustCompile(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$`)
 	topicARN      = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]+$`)
-	functionARN   = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]+(:[A-Za-z0-9$_-]+)?$`)
 	subnetID      = regexp.MustCompile(`^subnet-[0-9a-f]+$`)
 	securityGroup = regexp.MustCompile(`^sg-[0-9a-f]+$`)
 )
@@ -151,9 +155,6 @@ func (s *Settings) checkReferences() error {
 	}
 	for i, key := range s.Encryption.ReadKeys {
 		references = append(references, reference{fmt.Sprintf("encryption.readKeys[%d]", i), or(key, "(empty)"), keyARN, anyKey})
-	}
-	for name, p := range s.Pipelines {
-		references = append(references, reference{"pipelines." + name + ".processFunctionArn", p.ProcessFunctionARN, functionARN, "arn:aws:lambda:eu-central-1:123456789012:function:mine"})
 	}
 	for i, id := range s.VPC.SubnetIDs {
 		references = append(references, reference{fmt.Sprintf("vpc.subnetIds[%d]", i), or(id, "(empty)"), subnetID, "subnet-0123456789abcdef0"})
@@ -230,22 +231,17 @@ func (s *Settings) checkPipelines() error {
 	return nil
 }
 
-// Warnings tells of settings that are allowed and may surprise.
-func (s *Settings) Warnings() []string {
-	machine, err := ReadMachine()
-	if err != nil {
-		return nil // Parse has said so
-	}
+// Warnings tells of settings that are allowed and may surprise with that state
+// machine.
+func (s *Settings) Warnings(machine Machine) []string {
 	var warnings []string
-	for _, name := range s.PipelineNames() {
-		if ttl := s.Pipelines[name].Config.Lock.TTLSeconds; ttl <= machine.LongestPauseSeconds {
-			warnings = append(warnings, fmt.Sprintf("pipelines.%s.run.lock.ttlSeconds is %d: a step that is throttled is tried again after up to %d seconds, and until then nothing renews the lease, so the run may lose its lock", name, ttl, machine.LongestPauseSeconds))
-		}
-	}
 	concurrency := 0
-	for _, p := range s.Pipelines {
-		if p.ProcessFunctionARN == "" {
-			concurrency += p.Config.Batch.MaxConcurrency
+	for _, name := range s.PipelineNames() {
+		config := s.Pipelines[name].Config
+		concurrency += config.Batch.MaxConcurrency
+		if ttl := config.Lock.TTLSeconds; machine.LongestPauseSeconds > longestPause(ttl) {
+			warnings = append(warnings, fmt.Sprintf("pipelines.%s.run.lock.ttlSeconds is %d: a step that is throttled is tried again for up to %d seconds, and until then nothing renews the lease, so the run may lose its lock; use %d or more",
+				name, ttl, machine.LongestPauseSeconds, (machine.LongestPauseSeconds*3+1)/2))
 		}
 	}
 	if limit := s.Functions.Process.ReservedConcurrency; limit > 0 && limit < concurrency {
@@ -253,6 +249,10 @@ func (s *Settings) Warnings() []string {
 	}
 	return warnings
 }
+
+// longestPause is how long a run surely keeps a lease that nothing renews. The
+// last call may have left it a third of its time old: steps renew it then.
+func longestPause(ttlSeconds int) int { return ttlSeconds * 2 / 3 }
 
 // text is a JSON string's value.
 func text(value raw) (string, bool) {

@@ -5,9 +5,6 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/lockstep-pipeline/lockstep/infra/settings"
-	"github.com/lockstep-pipeline/lockstep/internal/step"
 )
 
 // This file says what each function may do. It follows internal/step: what a
@@ -16,37 +13,40 @@ import (
 // not reach each other's data belong into stacks of their own.
 
 // access collects the statements of a function.
-func (b *builder) access(function string, pipelines ...*settings.Pipeline) []awsiam.PolicyStatement {
+func (b *builder) access(function string) []awsiam.PolicyStatement {
 	a := &statements{b: b, objects: map[string]*objects{}}
-	for _, p := range pipelines {
+	for p := range b.eachPipeline {
 		at, state := b.keys(p), p.Config.State.Bucket
 		source, destination := p.Config.Source, p.Config.Destination
 
-		// Each step keeps the lease alive while it works.
+		// Each step keeps the lease alive while it works. The listings that it makes
+		// of the state lie in the folder in which it sees what is missing.
 		a.allow("Lock", state, at.lock, "s3:GetObject", "s3:PutObject")
 		a.seeMissing(state, p.Config.State.Prefix)
 
 		switch function {
+		case "acquire":
+			if b.settings.Functions.Probing() {
+				a.allow("ProbeLockPlace", state, at.probes, "s3:GetObject", "s3:PutObject", "s3:DeleteObject")
+			}
 		case "discover":
-			a.allow("ReadLedger", state, at.ledger+"*", "s3:GetObject")
-			a.allow("FenceLedger", state, at.head, "s3:PutObject")
-			a.allow("WriteRunRecords", state, at.runs+"*", "s3:PutObject", "s3:AbortMultipartUpload") // a manifest goes in parts
+			// It reads manifests of runs that died, and writes that their files are due.
+			a.allow("Ledger", state, at.ledger+"*", "s3:GetObject", "s3:PutObject")
+			a.allow("RunRecords", state, at.runs+"*", "s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload") // a manifest goes in parts
 			a.list(source.Bucket, source.Prefix)
+			a.list(destination.Bucket, destination.Prefix) // for outputs of an older layout
 		case "process":
 			a.allow("ReadSource", source.Bucket, source.Prefix+"*", "s3:GetObject")
 			a.seeMissing(source.Bucket, source.Prefix)
-			a.allow("WriteOutputs", destination.Bucket, destination.Prefix+"*", "s3:PutObject")
-			a.allow("WriteRunRecords", state, at.runs+"*", "s3:PutObject")
-			a.allow("ReadProgress", state, at.runs+"*/progress.json", "s3:GetObject")
+			// An output is replaced once its metadata is read, and never deleted.
+			a.allow("Outputs", destination.Bucket, destination.Prefix+"*", "s3:GetObject", "s3:PutObject")
+			a.seeMissing(destination.Bucket, destination.Prefix)
+			a.allow("RunRecords", state, at.results, "s3:GetObject", "s3:PutObject")
+			a.allow("RunRecords", state, at.progress, "s3:GetObject", "s3:PutObject")
 		case "commit":
 			a.allow("RunRecords", state, at.runs+"*", "s3:GetObject", "s3:PutObject")
 			a.allow("Ledger", state, at.ledger+"*", "s3:GetObject", "s3:PutObject")
 			a.allow("ClearSegments", state, at.ledger+"segments/*", "s3:DeleteObject")
-			// Only a run that is all or nothing takes outputs back.
-			if p.Config.Failure.Atomicity == step.AtomicityRun {
-				a.allow("TakeBackOutputs", destination.Bucket, destination.Prefix+"*", "s3:DeleteObject")
-				a.list(destination.Bucket, destination.Prefix)
-			}
 		}
 	}
 	return append(a.all(), b.keyAccess(function == "process")...)
@@ -90,6 +90,8 @@ func (s *statements) list(bucket, prefix string) { s.addListing(bucket, prefix, 
 // Source: S3 API reference, GetObject.
 func (s *statements) seeMissing(bucket, prefix string) { s.addListing(bucket, prefix, true) }
 
+// addListing collects prefixes by bucket. An empty prefix is the whole bucket:
+// requests for it name no prefix, which a condition on one would refuse.
 func (s *statements) addListing(bucket, prefix string, missing bool) {
 	for _, l := range s.lists {
 		if l.bucket == bucket && l.missing == missing {
@@ -111,8 +113,11 @@ func (s *statements) all() []awsiam.PolicyStatement {
 		if l.missing {
 			operator = "StringLikeIfExists"
 		}
-		all = append(all, allow("", []string{"s3:ListBucket"}, []string{s.b.bucketARN(l.bucket)},
-			map[string]any{operator: map[string]any{"s3:prefix": prefixes}}))
+		var conditions map[string]any
+		if !slices.Contains(prefixes, "*") {
+			conditions = map[string]any{operator: map[string]any{"s3:prefix": prefixes}}
+		}
+		all = append(all, allow("", []string{"s3:ListBucket"}, []string{s.b.bucketARN(l.bucket)}, conditions))
 	}
 	return all
 }

@@ -28,25 +28,12 @@ var functionTasks = map[string]string{
 
 func (b *builder) addFunctions(architecture awslambda.Architecture) {
 	for name, size := range b.settings.Functions.Each {
-		if pipelines := b.usersOf(name); len(pipelines) > 0 {
-			b.functions[name] = b.addFunction(name, size, architecture, pipelines)
-		}
+		b.functions[name] = b.addFunction(name, size, architecture)
 	}
-	b.addProcessAccess()
-	b.addReleaseAccess()
+	b.addReleaseRetries()
 }
 
-// usersOf are the pipelines that call a function; those with a processing
-// function of their own do not call ours.
-func (b *builder) usersOf(function string) []*settings.Pipeline {
-	all := slices.Collect(b.eachPipeline)
-	if function != "process" {
-		return all
-	}
-	return slices.DeleteFunc(all, func(p *settings.Pipeline) bool { return p.ProcessFunctionARN != "" })
-}
-
-func (b *builder) addFunction(name string, size *settings.Function, architecture awslambda.Architecture, pipelines []*settings.Pipeline) awslambda.Function {
+func (b *builder) addFunction(name string, size *settings.Function, architecture awslambda.Architecture) awslambda.Function {
 	id := settings.ID(name)
 	logs := awslogs.NewLogGroup(b.stack, jsii.String(id+"Logs"), &awslogs.LogGroupProps{
 		LogGroupName:  jsii.String("/aws/lambda/" + b.settings.StackName + "-" + name),
@@ -57,7 +44,7 @@ func (b *builder) addFunction(name string, size *settings.Function, architecture
 		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		Description: jsii.String("Lockstep " + name + ": " + functionTasks[name]),
 	})
-	for _, statement := range b.access(name, pipelines...) {
+	for _, statement := range b.access(name) {
 		role.AddToPrincipalPolicy(statement)
 	}
 	role.AddToPrincipalPolicy(allow("Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, []string{*logs.LogGroupArn()}, nil))
@@ -131,37 +118,10 @@ func (b *builder) intoVPC(function awslambda.Function, role awsiam.Role) {
 	function.Node().AddDependency(role)
 }
 
-// addProcessAccess makes a policy for each processing function of a user's
-// own: what the built-in one may do, for that pipeline alone.
-func (b *builder) addProcessAccess() {
-	for p := range b.eachPipeline {
-		if p.ProcessFunctionARN == "" {
-			continue
-		}
-		id := settings.ID(p.Name) + "ProcessAccess"
-		statements := b.access("process", p)
-		policy := awsiam.NewManagedPolicy(b.stack, &id, &awsiam.ManagedPolicyProps{
-			Description: jsii.String("What the processing function of pipeline " + p.Name + " needs; attach it to the function's role"),
-			Statements:  &statements,
-		})
-		fixID(policy, id)
-		b.excuseAccessPolicy(policy)
-		b.processAccess[p.Name] = policy
-	}
-}
-
-// addReleaseAccess is for executions that ended where no Catch sees it: is a
-// Map Run of theirs still at work, and where do events go that it failed on?
-func (b *builder) addReleaseAccess() {
+// addReleaseRetries is for events of executions that ended where no Catch sees
+// it: they are tried again, and those that release failed on are kept.
+func (b *builder) addReleaseRetries() {
 	release := b.functions["release"]
-	var executions, mapRuns []string
-	for p := range b.eachPipeline {
-		machine := *b.name(p.Name)
-		executions = append(executions, *b.arn("states", "execution", machine+":*"))
-		mapRuns = append(mapRuns, *b.arn("states", "mapRun", machine+"/*"))
-	}
-	release.Role().AddToPrincipalPolicy(allow("FindMapRuns", []string{"states:ListMapRuns"}, executions, nil))
-	release.Role().AddToPrincipalPolicy(allow("DescribeMapRuns", []string{"states:DescribeMapRun"}, mapRuns, nil))
 	release.Role().AddToPrincipalPolicy(allow("DeadLetters", []string{"sqs:SendMessage"}, []string{*b.deadRelease.QueueArn()}, nil))
 	awslambda.NewCfnEventInvokeConfig(b.stack, jsii.String("ReleaseRetries"), &awslambda.CfnEventInvokeConfigProps{
 		FunctionName:             release.FunctionName(),

@@ -30,9 +30,6 @@ func (b *builder) addOutputs(dashboard awscloudwatch.Dashboard) {
 			output(id+settings.ID(place.Role)+"URL", "The "+place.Role+" of pipeline "+p.Name, fmt.Sprintf("%s/s3/buckets/%s?region=%s&prefix=%s",
 				console(), b.bucketName(place.At.Bucket), *awscdk.Aws_REGION(), place.At.Prefix))
 		}
-		if policy, made := b.processAccess[p.Name]; made {
-			output(id+"ProcessPolicyArn", "Attach this policy to the role of the processing function of pipeline "+p.Name, *policy.ManagedPolicyArn())
-		}
 	}
 	output("StartDeadLettersURL", "Queue of runs that could not be started", *b.deadStart.QueueUrl())
 	output("ReleaseDeadLettersURL", "Queue of ended executions whose lock could not be given back", *b.deadRelease.QueueUrl())

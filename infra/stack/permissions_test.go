@@ -26,19 +26,20 @@ var functionGrants = map[string][]string{
 	"Discover": {
 		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
 		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
-		"s3:GetObject on " + ledger + "*",
-		"s3:PutObject on " + ledger + "head.json",
-		"s3:AbortMultipartUpload s3:PutObject on " + state + "/weather/runs/*",
+		"s3:GetObject s3:PutObject on " + ledger + "*",
+		"s3:AbortMultipartUpload s3:GetObject s3:PutObject on " + state + "/weather/runs/*",
 		"s3:ListBucket on " + source + " if map[StringLike:map[s3:prefix:[incoming/*]]]",
+		"s3:ListBucket on " + lake + " if map[StringLike:map[s3:prefix:[parquet/*]]]",
 	},
 	"Process": {
 		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
 		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
 		"s3:GetObject on " + source + "/incoming/*",
 		"s3:ListBucket on " + source + " if map[StringLikeIfExists:map[s3:prefix:[incoming/*]]]",
-		"s3:PutObject on " + lake + "/parquet/*",
-		"s3:PutObject on " + state + "/weather/runs/*",
-		"s3:GetObject on " + state + "/weather/runs/*/progress.json",
+		"s3:GetObject s3:PutObject on " + lake + "/parquet/*",
+		"s3:ListBucket on " + lake + " if map[StringLikeIfExists:map[s3:prefix:[parquet/*]]]",
+		"s3:GetObject s3:PutObject on " + state + "/weather/runs/*/results/*",
+		"s3:GetObject s3:PutObject on " + state + "/weather/runs/*/progress.json",
 	},
 	"Commit": {
 		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
@@ -50,8 +51,6 @@ var functionGrants = map[string][]string{
 	"Release": {
 		"s3:GetObject s3:PutObject on " + state + "/weather/lock.json",
 		"s3:ListBucket on " + state + " if map[StringLikeIfExists:map[s3:prefix:[weather/*]]]",
-		"states:ListMapRuns on " + states + "execution:lockstep-weather:*",
-		"states:DescribeMapRun on " + states + "mapRun:lockstep-weather/*",
 		"sqs:SendMessage on ${ReleaseDeadLetters.Arn}",
 	},
 }
@@ -71,7 +70,7 @@ func TestEachFunctionMayDoThisAndNoMore(t *testing.T) {
 func TestTheStateMachineMayDoThisAndNoMore(t *testing.T) {
 	tpl := synth(t, shipped(t))
 	wanted := []string{
-		"s3:GetObject on " + state + "/weather/runs/*/manifest.json",
+		"s3:GetObject on " + state + "/weather/runs/*/manifest-*.json",
 		"s3:AbortMultipartUpload s3:GetObject s3:ListMultipartUploadParts s3:PutObject on " + state + "/weather/runs/*/map/*",
 		"states:StartExecution on " + states + "stateMachine:lockstep-weather",
 		"states:DescribeExecution states:RedriveExecution states:StopExecution on " + states + "execution:lockstep-weather:*",
@@ -83,6 +82,23 @@ func TestTheStateMachineMayDoThisAndNoMore(t *testing.T) {
 		wanted = append(wanted, "lambda:InvokeFunction on ${"+name+"Function.Arn}")
 	}
 	sameLines(t, lines(tpl.grants(t, tpl.roleOf(t, "WeatherStateMachine", "RoleArn"))), wanted)
+}
+
+// Without it, a state machine of another account could be given the role.
+func TestOnlyStateMachinesOfThisAccountMayUseTheRole(t *testing.T) {
+	for text, machines := range map[string][]string{shipped(t): {"WeatherStateMachine"}, rich: {"SalesEuStateMachine", "SalesUsStateMachine"}} {
+		tpl := synth(t, text)
+		for _, machine := range machines {
+			role := tpl.Resources[tpl.roleOf(t, machine, "RoleArn")]
+			trust := statementsOf(t, role.Properties["AssumeRolePolicyDocument"])
+			if len(trust) != 1 {
+				t.Fatalf("%s: %d statements of trust", machine, len(trust))
+			}
+			if at(trust[0].principal, "Service") != "states.amazonaws.com" || at(trust[0].conditions, "StringEquals", "aws:SourceAccount") != "${AWS::AccountId}" {
+				t.Errorf("%s: state machines of others may use the role: %v", machine, trust)
+			}
+		}
+	}
 }
 
 func TestTheSchedulerMayStartRunsAndNoMore(t *testing.T) {
@@ -143,31 +159,65 @@ func TestNoResourceIsAWildcardWithoutAReason(t *testing.T) {
 	}
 }
 
-func TestOnlyAPipelineThatIsAllOrNothingMayDeleteOutputs(t *testing.T) {
-	tpl := synth(t, rich)
-	grants := tpl.grants(t, tpl.roleOf(t, "CommitFunction", "Role"))
-	for _, c := range []struct {
-		key     string
-		allowed bool
-	}{{"sales/eu/a.parquet", true}, {"sales/us/a.parquet", false}, {"other/a.parquet", false}} {
-		if got := permits(grants, request{action: "s3:DeleteObject", resource: "arn:${AWS::Partition}:s3:::acme-lake/" + c.key}); got != c.allowed {
-			t.Errorf("commit may delete %s: %v", c.key, got)
+// Tokens fence replacing an output; nothing would fence deleting one.
+func TestNoFunctionMayDeleteDataOrAskStepFunctions(t *testing.T) {
+	for _, text := range []string{shipped(t), rich} {
+		tpl := synth(t, text)
+		for name := range functionGrants {
+			for _, s := range tpl.grants(t, tpl.roleOf(t, name+"Function", "Role")) {
+				for _, action := range s.actions {
+					if strings.HasPrefix(action, "states:") {
+						t.Errorf("%s may %s", name, action)
+					}
+					if !strings.HasPrefix(action, "s3:Delete") {
+						continue
+					}
+					for _, resource := range s.resources {
+						segments := name == "Commit" && strings.HasSuffix(resource, "/segments/*")
+						probe := name == "Acquire" && strings.HasSuffix(resource, "/.lockstep-probe-*")
+						if action != "s3:DeleteObject" || !segments && !probe {
+							t.Errorf("%s may %s on %s", name, action, resource)
+						}
+					}
+				}
+			}
 		}
 	}
 }
 
-func TestAProcessingFunctionOfOnesOwnGetsAPolicyForItsPipelineAlone(t *testing.T) {
+// A request for a whole bucket names no prefix.
+func TestAWholeBucketCanBeListed(t *testing.T) {
 	tpl := synth(t, rich)
-	policy := tpl.Resources["SalesUsProcessAccess"]
-	grants := statementsOf(t, policy.Properties["PolicyDocument"])
-	for key, allowed := range map[string]bool{"acme-inbox-us/a.csv": true, "acme-inbox/eu/a.csv": false} {
-		if got := permits(grants, request{action: "s3:GetObject", resource: "arn:${AWS::Partition}:s3:::" + key}); got != allowed {
-			t.Errorf("may read %s: %v", key, got)
+	discover := tpl.grants(t, tpl.roleOf(t, "DiscoverFunction", "Role"))
+	for _, c := range []struct {
+		bucket  string
+		keys    map[string]string
+		allowed bool
+	}{
+		{"acme-inbox-us", nil, true},
+		{"acme-inbox-us", map[string]string{"s3:prefix": "any/"}, true},
+		{"acme-inbox", map[string]string{"s3:prefix": "eu/"}, true},
+		{"acme-inbox", map[string]string{"s3:prefix": "us/"}, false},
+		{"acme-inbox", nil, false},
+		{"acme-lake", map[string]string{"s3:prefix": "sales/us/"}, true},
+		{"acme-lake", nil, false},
+	} {
+		if got := permits(discover, request{action: "s3:ListBucket", resource: "arn:${AWS::Partition}:s3:::" + c.bucket, keys: c.keys}); got != c.allowed {
+			t.Errorf("discover may list %s by %v: %v", c.bucket, c.keys, got)
 		}
 	}
-	ours := tpl.grants(t, tpl.roleOf(t, "ProcessFunction", "Role"))
-	if permits(ours, request{action: "s3:GetObject", resource: "arn:${AWS::Partition}:s3:::acme-inbox-us/a.csv"}) {
-		t.Error("the built-in function may read the source of a pipeline that does not call it")
+}
+
+func TestAcquireMayProbeWhereItDoes(t *testing.T) {
+	probe := request{action: "s3:DeleteObject", resource: "arn:${AWS::Partition}:s3:::acme-state/sales-us/.lockstep-probe-0123456789abcdef/object"}
+	for text, allowed := range map[string]bool{rich: true, strings.Replace(rich, `"LOCKSTEP_PROBE": "true"`, `"LOCKSTEP_PROBE": "false"`, 1): false} {
+		tpl := synth(t, text)
+		for name := range functionGrants {
+			grants := tpl.grants(t, tpl.roleOf(t, name+"Function", "Role"))
+			if got := permits(grants, probe); got != (allowed && name == "Acquire") {
+				t.Errorf("%s may delete what a probe left: %v", name, got)
+			}
+		}
 	}
 }
 
@@ -207,10 +257,9 @@ func TestManyPipelinesFitIntoOneStack(t *testing.T) {
 		pipelines = append(pipelines, fmt.Sprintf(`%q: {"run": {
 			"source": {"bucket": "acme-incoming-files-of-%s", "prefix": "from/the/outside/"},
 			"destination": {"bucket": "acme-lake-of-the-whole-company", "prefix": "parquet/%s"},
-			"state": {"bucket": "acme-lockstep-state", "prefix": "lockstep/%s"},
-			"failure": {"atomicity": "run"}}}`, name, name, name, name))
+			"state": {"bucket": "acme-lockstep-state", "prefix": "lockstep/%s"}}}`, name, name, name, name))
 	}
-	tpl := synth(t, `{"pipelines": {`+strings.Join(pipelines, ",")+`}}`)
+	tpl := synth(t, `{"functions": {"environment": {"LOCKSTEP_PROBE": "true"}}, "pipelines": {`+strings.Join(pipelines, ",")+`}}`)
 	inline := map[string]int{} // characters, by role
 	for id, r := range tpl.Resources {
 		text, err := json.Marshal(plain(r.Properties["PolicyDocument"]))

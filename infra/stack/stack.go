@@ -13,7 +13,6 @@ package stack
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
@@ -46,13 +45,15 @@ type builder struct {
 	deadStart   awssqs.Queue
 	functions   map[string]awslambda.Function
 	machines    map[string]awsstepfunctions.StateMachine // by pipeline
-	// processAccess are for processing functions of a user's own, by pipeline.
-	processAccess map[string]awsiam.ManagedPolicy
 }
 
 // New adds the stack to an app.
 func New(scope constructs.Construct, set *settings.Settings, files Files) (awscdk.Stack, error) {
 	architecture, err := architectureOf(files.Dist, set.Architecture)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := settings.ReadMachine()
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +68,6 @@ func New(scope constructs.Construct, set *settings.Settings, files Files) (awscd
 		generated: map[string]awss3.IBucket{},
 		functions: map[string]awslambda.Function{},
 		machines:  map[string]awsstepfunctions.StateMachine{},
-
-		processAccess: map[string]awsiam.ManagedPolicy{},
 	}
 	b.addKey()
 	b.addBuckets()
@@ -79,7 +78,7 @@ func New(scope constructs.Construct, set *settings.Settings, files Files) (awscd
 	b.addStatusChangeRule()
 	dashboard := b.addMonitoring()
 	b.addOutputs(dashboard)
-	for _, warning := range set.Warnings() {
+	for _, warning := range set.Warnings(machine) {
 		awscdk.Annotations_Of(b.stack).AddWarningV2(jsii.String("lockstep:settings"), &warning, nil)
 	}
 	return b.stack, nil

@@ -98,7 +98,7 @@ func checkGuards(t *testing.T, what string, policy []statement, folder string) {
 		{"s3:DeleteObjectVersion", "ledger/inbox/head.json", none, true},
 		{"s3:PutObject", "ledger/inbox/segments/00000001-abc", none, false},
 		{"s3:DeleteObject", "ledger/inbox/segments/00000001-abc", none, false},
-		{"s3:PutObject", "runs/r/000000000001/manifest.json", none, false},
+		{"s3:PutObject", "runs/r/0000000000000001/manifest-0123456789abcdef.json", none, false},
 	} {
 		got := decided(policy, request{action: c.action, resource: folder + c.key, keys: c.keys}, "Deny")
 		if got != c.denied {
@@ -142,7 +142,7 @@ func TestFoldersAreThoseOfTheEvents(t *testing.T) {
 	tpl := synth(t, shipped(t))
 	grants := tpl.grants(t, tpl.roleOf(t, "WeatherStateMachine", "RoleArn"))
 	for action, key := range map[string]string{
-		"s3:GetObject": "weather/runs/2026-01-31-0900/000000000042/manifest.json", // as in events/commit.json
+		"s3:GetObject": "weather/runs/2026-01-31-0900/0001769850001000/manifest-6f1d0c2a9be84735.json", // as in events/commit.json
 		"s3:PutObject": "weather/runs/2026-01-31-0900/map/0f/manifest.json",
 	} {
 		if !permits(grants, request{action: action, resource: state + "/" + key}) {

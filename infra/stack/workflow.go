@@ -45,10 +45,7 @@ func (b *builder) addMachine(p *settings.Pipeline) awsstepfunctions.StateMachine
 	}
 	var callees []string
 	for _, name := range functionNames {
-		arn := p.ProcessFunctionARN
-		if name != "process" || arn == "" {
-			arn = *b.functions[name].FunctionArn()
-		}
+		arn := *b.functions[name].FunctionArn()
 		substitutions[settings.FunctionVariable(name)] = &arn
 		callees = append(callees, arn)
 	}
@@ -86,7 +83,7 @@ func (b *builder) machineAccess(p *settings.Pipeline, callees []string) []awsiam
 	at, state, machine := b.keys(p), p.Config.State.Bucket, *b.name(p.Name)
 	return append([]awsiam.PolicyStatement{
 		allow("CallFunctions", []string{"lambda:InvokeFunction"}, unique(callees), nil),
-		allow("ReadManifest", []string{"s3:GetObject"}, []string{b.objects(state, at.runs+"*/manifest.json")}, nil),
+		allow("ReadManifest", []string{"s3:GetObject"}, []string{b.objects(state, at.manifests)}, nil),
 		allow("WriteMapResults", []string{"s3:PutObject", "s3:GetObject", "s3:ListMultipartUploadParts", "s3:AbortMultipartUpload"},
 			[]string{b.objects(state, at.runs+"*/map/*")}, nil),
 		// The children of a Distributed Map are executions that it starts, stops

@@ -40,15 +40,12 @@ func TestNothingIsLeftToFillIn(t *testing.T) {
 // would let one function be called with another's input.
 func TestEachStateCallsItsFunction(t *testing.T) {
 	tpl := synth(t, rich)
-	for machine, process := range map[string]string{
-		"SalesEuStateMachine": "${ProcessFunction.Arn}",
-		"SalesUsStateMachine": "arn:aws:lambda:eu-central-1:123456789012:function:mine:live",
-	} {
+	for machine, runs := range map[string]string{"SalesEuStateMachine": "sales-eu/runs/", "SalesUsStateMachine": "sales-us/runs/"} {
 		substitutions := tpl.Resources[machine].Properties["DefinitionSubstitutions"]
 		for name, wanted := range map[string]string{
-			"AcquireFunctionArn": "${AcquireFunction.Arn}", "DiscoverFunctionArn": "${DiscoverFunction.Arn}", "ProcessFunctionArn": process,
+			"AcquireFunctionArn": "${AcquireFunction.Arn}", "DiscoverFunctionArn": "${DiscoverFunction.Arn}", "ProcessFunctionArn": "${ProcessFunction.Arn}",
 			"CommitFunctionArn": "${CommitFunction.Arn}", "ReleaseFunctionArn": "${ReleaseFunction.Arn}", "StateBucket": "acme-state",
-			"RunsPrefix": map[string]string{"SalesEuStateMachine": "sales-eu/runs/", "SalesUsStateMachine": "sales-us/runs/"}[machine],
+			"RunsPrefix": runs,
 		} {
 			if got := at(substitutions, name); got != wanted {
 				t.Errorf("%s: %s is %v, not %s", machine, name, got, wanted)

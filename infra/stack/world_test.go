@@ -121,8 +121,8 @@ func synth(t *testing.T, text string) template {
 
 var synthesized = map[string]template{}
 
-// rich are settings that use everything: two pipelines, one with a processing
-// function of its own and one that is all or nothing, on buckets of which one is
+// rich are settings that use everything: two pipelines, one that keeps all
+// versions and one that takes its whole source bucket, on buckets of which one is
 // made.
 const rich = `{
 	"stackName": "acme",
@@ -130,7 +130,7 @@ const rich = `{
 	"createBuckets": ["acme-state"],
 	"encryption": {"key": "new", "readKeys": ["arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"]},
 	"functions": {
-		"environment": {"LOCKSTEP_S3_CHECKSUM": "CRC32C"},
+		"environment": {"LOCKSTEP_S3_CHECKSUM": "CRC32C", "LOCKSTEP_PROBE": "true"},
 		"acquire": {"timeoutSeconds": 30},
 		"release": {"reservedConcurrency": 0}
 	},
@@ -143,14 +143,13 @@ const rich = `{
 			"alarms": {"noSuccessMinutes": 2880},
 			"run": {
 				"source": {"bucket": "acme-inbox", "prefix": "eu"},
-				"destination": {"bucket": "acme-lake", "prefix": "sales/eu"},
+				"destination": {"bucket": "acme-lake", "prefix": "sales/eu", "versions": "all"},
 				"state": {"bucket": "acme-state", "prefix": "sales-eu"},
-				"failure": {"atomicity": "run"}
+				"failure": {"minFailedFiles": 1}
 			}
 		},
 		"sales-us": {
 			"schedule": {"expression": "rate(1 hour)", "enabled": false},
-			"processFunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:mine:live",
 			"run": {
 				"source": {"bucket": "acme-inbox-us"},
 				"destination": {"bucket": "acme-lake", "prefix": "sales/us"},

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,11 +86,13 @@ P2         incoming/b/bad.json  malformed file: it is not JSON
 P3         incoming/b/bad.json  malformed file: it is not JSON
 
 One run held the lock at a time. 3 files with 1207 rows done, each exactly once.
-P2 waited for P1 and did what arrived meanwhile: 1 file. P3 found nothing new.
-1 file failed: each run tries again, until it is quarantined.
+P2 waited for P1 and did what arrived meanwhile: 1 file. P3 found nothing new, and tried again 1 file that had failed.
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+	if got := r.Failed(); !slices.Equal(got, []string{"incoming/b/bad.json"}) {
+		t.Errorf("failed for good: %q", got)
 	}
 }
 

@@ -47,7 +47,11 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 	defer manifest.abandon()
 	found, err := books.Discover(ctx, r.source, r.selection(), cutoff, manifest.add)
 	if err != nil {
-		return DiscoverOutput{}, fmt.Errorf("discover files below s3://%s/%s: %w", r.source.Name(), r.config.Source.Prefix, err)
+		err = fmt.Errorf("discover files below s3://%s/%s: %w", r.source.Name(), r.config.Source.Prefix, err)
+		if refusesListing(err) {
+			err = hinderedBy(CauseSource, err)
+		}
+		return DiscoverOutput{}, err
 	}
 	if mark := found.Upkeep.Mark; mark != nil && found.Taken() == 0 {
 		if err := books.Settle(ctx, token, *mark); err != nil {
@@ -86,6 +90,13 @@ func (r *run) discover(ctx context.Context, token int64) (DiscoverOutput, error)
 	}
 	r.measureDiscovery(token, out, found, before)
 	return out, nil
+}
+
+// refusesListing reports an answer by which the source cannot be listed now or
+// later. The source is all that a discovery lists.
+func refusesListing(err error) bool {
+	var call *bucket.CallError
+	return errors.As(err, &call) && call.Op == "list" && !transient(err)
 }
 
 // identity is what all runs of a ledger have in common.
@@ -144,11 +155,12 @@ func (r *run) landed(ctx context.Context, run string, token int64) (bool, error)
 }
 
 // keysOfManifests yields the keys of the files in manifests. Of one whose record
-// was removed nothing is known any more.
+// was removed nothing is known any more. No ETag is asked for: the object was
+// created once, and has another one after it was copied or brought back.
 func (r *run) keysOfManifests(ctx context.Context, manifests []ledger.OpenManifest) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, m := range manifests {
-			err := readManifest(ctx, r.state, ObjectRef{Bucket: r.state.Name(), Key: m.Key, ETag: m.ETag}, func(b Batch) error {
+			err := readManifest(ctx, r.state, ObjectRef{Bucket: r.state.Name(), Key: m.Key}, func(b Batch) error {
 				for _, f := range b.Files {
 					if !yield(f.Key, nil) {
 						return errStopped
@@ -173,12 +185,24 @@ func (r *run) keysOfManifests(ctx context.Context, manifests []ledger.OpenManife
 // first run of a ledger: their names differ from those of the outputs to come, so
 // that readers of the folder would count their files twice.
 func (r *run) checkLayout(ctx context.Context) error {
+	const mostLooked = 20 // outputs of the older program lie side by side
+	looked := 0
 	for page, err := range r.destination.List(ctx, bucket.ListOptions{Prefix: r.config.Destination.Prefix}) {
 		if err != nil {
 			return hinderedBy(CauseDestination, fmt.Errorf("look for outputs of an older program: %w", err))
 		}
 		for _, e := range page.Entries {
-			if formerOutput.MatchString(e.Key) {
+			if !formerOutput.MatchString(e.Key) {
+				continue
+			}
+			if looked++; looked > mostLooked {
+				break
+			}
+			ours, err := r.hasMetadata(ctx, e.Key)
+			if err != nil {
+				return hinderedBy(CauseDestination, fmt.Errorf("look for outputs of an older program: %w", err))
+			}
+			if !ours {
 				return hinderedBy(CauseDestinationTaken, fmt.Errorf("%q looks like the output of an older lockstep, which this one would write again under another name; choose a new destination.prefix, or remove what is there (see docs/upgrade.md)",
 					"s3://"+r.destination.Name()+"/"+e.Key))
 			}
@@ -186,4 +210,18 @@ func (r *run) checkLayout(ctx context.Context) error {
 		break // a page shows it
 	}
 	return nil
+}
+
+// hasMetadata reports whether an object is an output of this program: those of
+// an older one may have such names, and have no metadata.
+func (r *run) hasMetadata(ctx context.Context, key string) (bool, error) {
+	there, err := r.destination.Head(ctx, key)
+	if errors.Is(err, bucket.ErrNotFound) {
+		return true, nil // gone meanwhile
+	}
+	if err != nil {
+		return false, err
+	}
+	_, ours := readMetadata(there.Metadata)
+	return ours, nil
 }

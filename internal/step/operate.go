@@ -206,6 +206,9 @@ func (o *Operator) Reset(ctx context.Context, token int64) (ledger.Committed, er
 	return committed, nil
 }
 
+// Identity is what the operator's configuration says of the ledger's places.
+func (o *Operator) Identity() ledger.Identity { return o.run.config.identity() }
+
 // Adopt gives the ledger the places of the operator's configuration: where files
 // come from, where outputs go, and how they are named.
 func (o *Operator) Adopt(ctx context.Context, token int64) error {

@@ -221,6 +221,9 @@ func (l *Ledger) checkNewest(ctx context.Context, landed func(context.Context, s
 		return err
 	}
 	older := func(s aheadSegment) error {
+		if !head.exists {
+			return &DamagedError{Object: l.headKey(), Reason: missingHead}
+		}
 		return &DamagedError{Object: l.headKey(), Reason: fmt.Sprintf("it is an older version of itself: its generation is %d, and segment %s beside it is newer; `lockstep ledger restore` brings the latest version back", head.Generation, s.name)}
 	}
 	for _, s := range ahead {

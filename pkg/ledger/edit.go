@@ -57,7 +57,7 @@ func (l *Ledger) Edit(ctx context.Context, e Edit) (Committed, error) {
 }
 
 // Reset makes every file due, as Forget does for one. Of a ledger that an older
-// program wrote nothing is kept: its segments go as merged ones do, and Gone is 0.
+// program wrote nothing is kept: its segments stay where they are, and Gone is 0.
 //
 // Due counts the files whose outputs stay known, Gone those that left.
 func (l *Ledger) Reset(ctx context.Context, by string, token int64) (Committed, error) {

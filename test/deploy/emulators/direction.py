@@ -36,7 +36,7 @@ class Direction:
     def answer(self, function, payload):
         """Waits while the call is held. Returns whether the function failed, and
         the body of Invoke's answer; nothing where there is no script."""
-        execution = json.loads(payload).get("execution", {}).get("name", "")
+        execution = json.loads(payload).get("execution", {}).get("Name", "")
         while self._held(execution, function).exists():
             time.sleep(0.05)
         with self._lock:

@@ -79,11 +79,12 @@ ACCOUNT = re.compile(r"(?<=:)\d{12}(?=:)")
 
 
 def masked(value, key=None):
-    """Leaves out what differs from run to run, and what Lambda's SDK adds."""
+    """Leaves out what differs from run to run, what Lambda's SDK adds, and the
+    count of redrives, which is AWS's and ours alone."""
     if isinstance(value, dict):
-        return {k: masked(v, k) for k, v in value.items() if k not in ("SdkHttpMetadata", "SdkResponseMetadata", "roleArn")}
+        return {k: masked(v, k) for k, v in value.items() if k not in ("SdkHttpMetadata", "SdkResponseMetadata", "roleArn", "RoleArn", "RedriveCount")}
     if isinstance(value, list):
         return [masked(v) for v in value]
-    if key == "startTime":
+    if key == "StartTime":
         return "(a time)"
     return ACCOUNT.sub("(account)", UUID.sub("(a UUID)", value)) if isinstance(value, str) else value

@@ -17,7 +17,8 @@ def fails(name):
 
 
 def decision(what, **more):
-    return gives(**{"decision": what, "token": 0, "expires": "", "waitSeconds": 0, "waitedSeconds": 0, "reason": "", **more})
+    nothing = {"token": 0, "expires": "", "waitSeconds": 0, "waitedSeconds": 0, "queuedSeconds": 0, "turns": 1, "lap": 1, "regained": False, "loss": None, "reason": ""}
+    return gives(**nothing | {"decision": what} | more)
 
 
 def found(batches):
@@ -39,8 +40,11 @@ def processed(batch):
 
 HELD = decision("held", token=7, expires="2026-01-31T09:02:00Z")
 WAIT = decision("wait", waitSeconds=1, reason="held by P0")
-COMMITTED = gives(done=20, failed=0, quarantined=0, superseded=0, deferred=0, rows=99, rejected=0, summary="s3://b/summary.json")
+COMMITTED = gives(done=20, failed=0, quarantined=0, superseded=0, archived=0, deferred=0, unanswered=0, rows=99, rejected=0, summary="s3://b/summary.json")
 RELEASED = gives(released=True, reason="")
+
+LOSS = {"Error": "LeaseLostError", "Cause": "another run has the lock"}
+OVERTAKEN = decision("overtaken", turns=4, lap=3, loss=LOSS, reason="the run lost its lock in each of its 3 laps")
 
 # What a run meets that finds two batches and does them.
 WORKING = {"acquire": [HELD], "discover": [found(2)], "process": [processed(0), processed(1)], "commit": [COMMITTED], "release": [RELEASED]}
@@ -56,14 +60,17 @@ SCENARIOS = {
     "wrong-configuration": ("RunRefused", {"acquire": [fails("InvalidConfigError")]}),
     "acquire-fails": ("RunFailed", {"acquire": [fails("LockCorruptError")]}),
     "discover-recovers": ("RunSucceeded", {"discover": [fails("TransientError"), fails("TransientError"), found(2)]}),
-    "discover-fails": ("RunFailed", {"discover": [fails("TransientError"), fails("LeaseLostError")]}),
+    "discover-fails": ("RunFailed", {"discover": [fails("TransientError"), fails("LedgerDamagedError")]}),
+    "loses-the-lock": ("RunSucceeded", {"acquire": [HELD, decision("held", token=9, turns=2, lap=2, loss=LOSS)], "discover": [fails("LeaseLostError"), found(2)]}),
+    "is-fenced": ("RunSucceeded", {"discover": [found(2), found(0)], "commit": [fails("LedgerFencedError")]}),
+    "loses-every-lap": ("RunFailed", {"acquire": [HELD, HELD, HELD, OVERTAKEN], "discover": [fails("LeaseLostError")]}),
     "a-child-fails": ("RunSucceeded", {"process": [processed(0), fails("Runtime.ExitError")]}),
     "every-child-fails": ("RunSucceeded", {"process": [fails("Runtime.ExitError")]}),
     "a-child-recovers": ("RunSucceeded", {"process": [fails("TransientError"), processed(0), processed(1)]}),
     "commit-fails": ("RunFailed", {"commit": [fails("TooManyFilesFailedError")]}),
     "release-recovers": ("RunSucceeded", {"release": [fails("StepError"), fails("string"), RELEASED]}),
     "release-fails-once": ("RunFailed", {"release": [fails("StepError")] * 6 + [RELEASED]}),
-    "release-after-failure-fails": ("RunFailed", {"commit": [fails("LedgerFencedError")], "release": [fails("StepError")]}),
+    "release-after-failure-fails": ("RunFailed", {"commit": [fails("StepError")], "release": [fails("StepError")]}),
     "manifest-is-gone": ("StepFunctionsFailed", {"discover": [found(3)]}),
 }
 
