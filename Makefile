@@ -17,6 +17,8 @@ GOARCH_x86_64 := amd64
 FUNCTIONS := acquire discover process commit release
 FUZZTIME ?= 10s
 SOAK ?= 10m
+WORLDS ?= 200
+FAULTS ?= 600
 SCALE ?= 10000000
 
 # Where build puts bin/ and dist/.
@@ -29,7 +31,7 @@ BUILD := $(GO) build -buildvcs=false -trimpath -ldflags "-s -w"
 NODE_MODULES := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint build clean fuzz bench interop soak scale synth infra-test deploy-test
+.PHONY: help run test lint build clean fuzz bench interop soak drill scale synth infra-test deploy-test
 
 help: ## list these commands
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || \
@@ -87,6 +89,9 @@ interop: ## run the contracts over S3 servers that others wrote (minutes; see do
 
 soak: ## hold the lock to its promises under faults and kills (SOAK=10m)
 	$(GO) test ./test/soak -count=1 -v -run Soak -soak $(SOAK) -timeout 30m
+
+drill: ## let runs go wrong in every way, and hold the outcome to the promise (WORLDS=200; FAULTS=600, or 0 without the wrong programs)
+	$(GO) test -count=1 -timeout 60m ./internal/step -run 'NothingIsLost|OracleFindsWrong' -v -drill.worlds=$(WORLDS) -drill.faults=$(FAULTS)
 
 scale: ## measure discovery and commits over ten million files (minutes; SCALE=10000000)
 	$(GO) test ./test/scale -count=1 -v -scale $(SCALE) -timeout 2h

@@ -355,12 +355,13 @@ func TestWhatIsPublishedStaysKnownWhenItIsForgotten(t *testing.T) {
 	shown := Published{ETag: md5Tag(1), Token: 1, Name: "parquet"}
 	row := Row{Key: "a", ETag: md5Tag(1), Size: 1, Outcome: Done, Published: shown}
 	mustCommit(t, b.ledger, Commit{Run: "run", Token: 1, Rows: EachRow(append(done("b"), row))})
-	for token, forget := range map[int64]func() (Committed, error){
-		2: func() (Committed, error) {
+	for i, forget := range []func() (Committed, error){
+		func() (Committed, error) {
 			return b.ledger.Edit(t.Context(), Edit{By: "ada", Token: 2, Change: on(Forget, "a", "b")})
 		},
-		3: func() (Committed, error) { return b.ledger.Reset(t.Context(), "ada", 3) },
+		func() (Committed, error) { return b.ledger.Reset(t.Context(), "ada", 3) },
 	} {
+		token := i + 2
 		committed, err := forget()
 		if err != nil || committed.Due != 1 {
 			t.Fatalf("token %d: %+v, %v", token, committed, err)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 func sampleHead() Head {
 	return Head{
-		Schema: 1, Generation: 12, Token: 7,
+		Schema: 2, Generation: 12, Token: 7, Open: []OpenManifest{}, Entries: []json.RawMessage{},
 		Segments: []Segment{{Name: "segments/000000000012-0000000000000007-0123456789abcdef0123456789abcdef.seg", Rows: 2, Gone: 1, Bytes: 99, First: "a\n😀", Last: "b"}},
 		Commits:  []Commitment{{Run: "run", Token: 7, Done: 1, Gone: 1}},
 		Retired:  []Retired{{Name: "segments/000000000003-0000000000000002-0123456789abcdef0123456789abcdef.seg", Since: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}},
@@ -47,7 +48,7 @@ func TestDamagedHeadIsAnErrorThatNamesIt(t *testing.T) {
 		"unknown field":       change(`"token"`, `"fence"`),
 		"after top-level":     good + "{}",
 		"generation 0":        change(`"generation": 12`, `"generation": 0`),
-		"named twice":         change("segments/000000000003", "segments/000000000012"),
+		"named twice":         change("segments/000000000003-0000000000000002", "segments/000000000012-0000000000000007"),
 		"not one of ours":     change("segments/000000000012", "segments/../12"),
 		"0 rows":              change(`"rows": 2`, `"rows": 0`),
 		"3 gone":              change(`"gone": 1`, `"gone": 3`),
@@ -63,8 +64,8 @@ func TestDamagedHeadIsAnErrorThatNamesIt(t *testing.T) {
 			t.Errorf("got %q, want it to say %q and name the object", err, want)
 		}
 	}
-	_, err = decodeHead([]byte(change(`"schema": 1`, `"schema": 2`)), "head.json")
-	if err == nil || !strings.Contains(err.Error(), "schema version 2") {
+	_, err = decodeHead([]byte(change(`"schema": 2`, `"schema": 3`)), "head.json")
+	if err == nil || !strings.Contains(err.Error(), "schema 3") {
 		t.Errorf("a newer schema: got %v", err)
 	}
 }
@@ -92,7 +93,7 @@ func FuzzHead(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(body)
-	f.Add([]byte(`{"schema":1,"generation":1,"segments":null}`))
+	f.Add([]byte(`{"schema":2,"generation":1,"segments":null}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		head, err := decodeHead(body, "head.json")
 		if err != nil {
