@@ -216,7 +216,7 @@ func TestAStepThatTakesTooLongGivesTheLockBack(t *testing.T) {
 
 func TestTrafficTroubleIsTriedAgainAndLeavesNoMark(t *testing.T) {
 	for _, function := range []string{"acquire", "discover", "process", "commit", "release"} {
-		for _, errorName := range []string{"TransientError", "Lambda.TooManyRequestsException", "Lambda.ServiceException"} { // case 32
+		for _, errorName := range []string{"TransientError", "Lambda.TooManyRequestsException", "Lambda.ServiceException", "States.TaskFailed"} { // case 32
 			t.Run(function+" "+errorName, func(t *testing.T) {
 				w := working()
 				execution, _ := play(t, w.with(function, fails(errorName), fails(errorName), w[function]))
@@ -228,16 +228,35 @@ func TestTrafficTroubleIsTriedAgainAndLeavesNoMark(t *testing.T) {
 	}
 }
 
-// The longest wait that a configuration allows takes 2,000 turns, and the
-// history has room for 25,000 events.
+// A call that answered, or that died, is not made again: it would only take its
+// time once more.
+func TestAnAnswerIsNotAskedForTwice(t *testing.T) {
+	for _, errorName := range append(slices.Clone(crashes), "StepError", "TooManyFilesFailedError", "RunEndedError") {
+		for _, function := range []string{"acquire", "discover", "commit"} {
+			w := working()
+			execution, _ := play(t, w.with(function, fails(errorName), w[function]))
+			if got := ending(execution); got != "FAILED "+errorName {
+				t.Errorf("%s at %s ended %s", errorName, function, got)
+			}
+		}
+	}
+}
+
+// A run waits for 2,000 turns at most, in however many laps, and the history
+// has room for 25,000 events.
 func TestTheLongestWaitFitsTheHistory(t *testing.T) {
-	turns := slices.Repeat([]any{gives(step.AcquireOutput{Decision: step.DecisionWait, WaitSeconds: 22})}, 2000)
-	execution, _ := play(t, working().with("acquire", append(turns, gives(step.AcquireOutput{Decision: step.DecisionHeld}))...))
+	waits := func(n int) []any {
+		return slices.Repeat([]any{gives(step.AcquireOutput{Decision: step.DecisionWait, WaitSeconds: 22})}, n)
+	}
+	held := gives(step.AcquireOutput{Decision: step.DecisionHeld, Token: 7})
+	turns := slices.Concat(waits(600), []any{held}, waits(700), []any{held}, waits(700), []any{held})
+	execution, visited := play(t, working().with("acquire", turns...).with("commit", fails("LeaseLostError"), fails("LeaseLostError"), gives(step.CommitOutput{})))
 	if got := ending(execution); got != "SUCCEEDED" {
 		t.Errorf("ended %s after %d events", got, len(execution.History()))
 	}
-	if n := len(execution.History()); n > 25000 {
-		t.Errorf("%d events", n)
+	waited := len(slices.DeleteFunc(slices.Clone(visited), func(name string) bool { return name != "WaitForLock" }))
+	if n := len(execution.History()); n > 25000 || waited != 2000 {
+		t.Errorf("%d events, %d waits", n, waited)
 	}
 }
 

@@ -122,20 +122,57 @@ func TestErrorNamesInTheMachineAreThoseTheFunctionsGive(t *testing.T) {
 		}
 		for _, errorNames := range handled {
 			for _, errorName := range errorNames {
-				service := strings.HasPrefix(errorName, "Lambda.") || strings.HasPrefix(errorName, "States.")
+				prefix, _, service := strings.Cut(errorName, ".")
+				service = service && slices.Contains([]string{"Lambda", "States", "Runtime", "Sandbox"}, prefix)
 				if !service && !slices.Contains(step.ErrorNames, errorName) {
 					t.Errorf("%s handles %q, which no function gives; they give %v", name, errorName, step.ErrorNames)
 				}
 			}
 		}
-		if s.Type != "Task" {
+	}
+}
+
+// transient is trouble of the moment: the service's, and a function's own.
+var transient = []string{
+	"Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException",
+	"Lambda.TooManyRequestsException", "Lambda.ClientExecutionTimeoutException", "TransientError",
+}
+
+// crashes are the names of a call that died.
+var crashes = []string{"Runtime.ExitError", "Sandbox.Timedout", "Lambda.Unknown", "Lambda.ResourceNotFoundException"}
+
+// States.TaskFailed stands for every name but States.Timeout, and the first
+// retrier that has a name decides. So what is not worth another try has to be
+// named ahead of it.
+func TestOnlyTroubleOfTheMomentIsTriedAgain(t *testing.T) {
+	settled := slices.DeleteFunc(slices.Concat(step.ErrorNames, crashes), func(name string) bool { return name == "TransientError" })
+	for name, s := range everyState(t) {
+		switch {
+		case s.Type != "Task":
+			continue
+		case strings.HasPrefix(name, "Release"):
+			if len(s.Retry) != 1 || !slices.Equal(s.Retry[0].ErrorEquals, []string{"States.ALL"}) {
+				t.Errorf("%s does not try again after every error: %+v", name, s.Retry)
+			}
+			continue
+		case len(s.Retry) != 3:
+			t.Errorf("%s has %d retriers", name, len(s.Retry))
 			continue
 		}
-		first := s.Retry[0].ErrorEquals
-		if !slices.Contains(first, "TransientError") && !slices.Contains(first, "States.ALL") {
-			t.Errorf("%s does not try again after TransientError", name)
+		if first := s.Retry[0]; first.MaxAttempts != 0 || !sameNames(first.ErrorEquals, settled) {
+			t.Errorf("%s tries again after one of %v, or its list is not %v", name, first.ErrorEquals, settled)
+		}
+		if second := s.Retry[1]; !sameNames(second.ErrorEquals, transient) || second.MaxAttempts == 0 {
+			t.Errorf("%s does not try again after %v", name, transient)
+		}
+		if third := s.Retry[2]; !slices.Equal(third.ErrorEquals, []string{"States.TaskFailed"}) || third.MaxAttempts == 0 {
+			t.Errorf("%s does not try again after States.TaskFailed, which may be a lost call", name)
 		}
 	}
+}
+
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // A missing field is States.Runtime, which nothing catches. So each path into
@@ -179,25 +216,33 @@ func TestTheMapToleratesEveryFailureByAPath(t *testing.T) {
 	}
 }
 
-// A call that is tried again does not renew the lease meanwhile: the shortest
-// one that a configuration allows must outlive the pauses by a call's time.
+// A call leaves a lease that is a third of its time old at most, and nothing
+// renews it between the tries: all pauses together have to fit into the rest of
+// the shortest lease that a configuration may ask for.
 func TestTheShortestLeaseOutlivesTheRetries(t *testing.T) {
-	const callSeconds = 15
 	var shortest int
 	for ttl := 1; shortest == 0 && ttl < 1000; ttl++ {
-		config := withTTL(t, ttl)
-		if _, err := step.ParseConfig(config); err == nil {
+		if _, err := step.ParseConfig(withTTL(t, ttl)); err == nil {
 			shortest = ttl
 		}
 	}
+	for _, name := range []string{"DiscoverFiles", "ProcessBatch", "CommitLedger"} {
+		sum := 0.0 // one error may follow the other
+		for _, r := range everyState(t)[name].Retry {
+			sum += r.pauses()
+		}
+		if sum == 0 || sum > float64(shortest)*2/3 {
+			t.Errorf("%s pauses up to %v seconds between its tries, and a lease may last %d", name, sum, shortest)
+		}
+	}
+}
+
+// All calls of a run that met the same trouble would come back at once.
+func TestEveryPauseIsBoundedAndHasJitter(t *testing.T) {
 	for name, s := range everyState(t) {
 		for _, r := range s.Retry {
-			if r.pauses()+callSeconds > float64(shortest) {
-				t.Errorf("%s pauses up to %v seconds between its tries, and a lease may last %d", name, r.pauses(), shortest)
-			}
-			// Without it, all calls of a run that met the same trouble would come back at once.
-			if r.JitterStrategy != "FULL" {
-				t.Errorf("%s tries again without jitter", name)
+			if r.MaxAttempts > 0 && (r.JitterStrategy != "FULL" || r.MaxDelaySeconds == 0 || r.BackoffRate <= 1) {
+				t.Errorf("%s pauses as %+v", name, r)
 			}
 		}
 	}
