@@ -136,6 +136,16 @@ func TestOnlyARunThatFinishedIsASuccess(t *testing.T) {
 	})
 }
 
+// A run that leaves its lease to end by itself has finished all the same, also
+// where its last lap found nothing to commit.
+func TestASuccessCountsWhereTheLeaseEndsByItself(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.begin("P1")
+		w.releaseAfter("P1", RunState{Acquired: &AcquireOutput{Token: 1, Regained: true}, Discovered: &DiscoverOutput{}})
+		w.wantMeasured(RunsSucceeded, "P1 1")
+	})
+}
+
 // A run whose lease ended by itself did its work all the same.
 func TestASuccessCountsWithoutTheLock(t *testing.T) {
 	inWorld(t, func(w *world) {

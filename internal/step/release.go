@@ -31,7 +31,7 @@ func (s *Steps) Release(ctx context.Context, in ReleaseInput) (ReleaseOutput, er
 		why = "run failed: " + in.State.Failure.Error
 	}
 	if in.State.mayBeProcessing() {
-		return r.stop(ctx, in.State, why+"; a processing call may still be at work")
+		return r.stop(ctx, in.State.token(), in.State.Failure == nil, why+"; a processing call may still be at work")
 	}
 	released, err := r.lock.Release(ctx, r.execution.owner(), 0, why)
 	if err != nil {
@@ -95,16 +95,16 @@ func (s *Steps) releaseStopped(ctx context.Context, in ReleaseInput) (ReleaseOut
 	if err != nil {
 		return ReleaseOutput{}, err
 	}
-	return r.stop(ctx, RunState{}, "execution "+in.Detail.Status)
+	return r.stop(ctx, 0, false, "execution "+in.Detail.Status)
 }
 
 // stop ends the life, and lets its lease run out.
-func (r *run) stop(ctx context.Context, state RunState, why string) (ReleaseOutput, error) {
+func (r *run) stop(ctx context.Context, token int64, finished bool, why string) (ReleaseOutput, error) {
 	stopped, err := r.lock.Stop(ctx, r.execution.owner(), why)
 	if err != nil {
 		return ReleaseOutput{}, fmt.Errorf("stop at lock %s: %w", r.lockURL(), err)
 	}
-	r.measureRelease(stopped, state.token(), state.Failure == nil && state.Committed != nil)
+	r.measureRelease(stopped, token, finished)
 	out := ReleaseOutput{Reason: why + "; this execution held no lock"}
 	if !stopped.Ends.IsZero() {
 		out.Reason = fmt.Sprintf("%s; its lease is not renewed any more and ends at %s", why, stopped.Ends.UTC().Format(time.RFC3339))
