@@ -22,7 +22,9 @@ func acquiring(t *testing.T, ignored *bool) (server *s3test.Server, acquire func
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in struct{ Execution struct{ Input step.RunConfig } }
+	var in struct {
+		Execution struct{ Input step.RunConfig }
+	}
 	if err := json.Unmarshal(event, &in); err != nil {
 		t.Fatal(err)
 	}

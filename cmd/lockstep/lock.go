@@ -41,7 +41,7 @@ const (
 	stateHeld    lockState = "held"    // at least one holder is alive
 	stateAbsent  lockState = "absent"  // there is no such object: free, and never held
 	stateCorrupt lockState = "corrupt" // the document cannot be read and counts as held
-	stateDeleted lockState = "deleted" // a delete marker hides the object, and nobody can create it
+	stateDeleted lockState = "deleted" // the object was deleted, and a delete marker is in its place
 	stateNewer   lockState = "newer"   // a newer lockstep wrote it; it counts as held
 )
 
@@ -112,7 +112,7 @@ func (c lockStatus) Run(ctx context.Context, to *console) error {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	switch report.State {
-	case stateCorrupt, stateDeleted, stateNewer:
+	case stateCorrupt, stateNewer:
 		return exitCode(exitCorrupt)
 	}
 	return nil

@@ -21,8 +21,8 @@ func writeStatus(w io.Writer, url objectURL, r lockReport) error {
 	case stateNewer:
 		fmt.Fprintf(&b, "%s counts as held: a newer lockstep wrote it, in format %d; update lockstep\n", url, r.Newer)
 	case stateDeleted:
-		fmt.Fprintf(&b, "%s was deleted, and a delete marker is in its place: no run gets it\n", url)
-		fmt.Fprintf(&b, "\nRemove the marker, or write a new lock:\n  lockstep lock break %s --recreate --reason 'why'\n", shellWord(url.String()))
+		fmt.Fprintf(&b, "%s was deleted, and a delete marker is in its place: the next to ask creates it anew\n", url)
+		fmt.Fprintf(&b, "\nSome stores refuse to create an object over a marker. There, write a new lock:\n  lockstep lock break %s --recreate --reason 'why'\n", shellWord(url.String()))
 	case stateAbsent:
 		fmt.Fprintf(&b, "%s is free: there is no such object yet\n", url)
 	case stateFree:

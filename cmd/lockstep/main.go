@@ -8,9 +8,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/lockstep-pipeline/lockstep/pkg/lease"
+	"github.com/lockstep-pipeline/lockstep/pkg/ledger"
 )
 
 // commands is the command line: one struct per verb.
@@ -30,6 +35,8 @@ type commands struct {
 	Lock lockCommands `cmd:"" help:"Look after locks: who has them, what happened, break, list."`
 
 	Doctor doctorCommand `cmd:"" help:"Find out whether an S3 endpoint can keep locks."`
+
+	Version kong.VersionFlag `help:"Print the version, and the formats that this program writes."`
 
 	Function functionCommand `cmd:"" hidden:"" help:"Serve one function of the pipeline to a Lambda runtime."`
 }
@@ -63,7 +70,7 @@ func run(ctx context.Context, args []string, to *console) (code int) {
 	}()
 	parser, err := kong.New(&c, kong.Name("lockstep"), kong.UsageOnError(), kong.Writers(to.Out, to.Err),
 		kong.Exit(func(status int) { code = status; panic(ended) }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to))
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to), kong.Vars{"version": version()})
 	if err != nil {
 		fmt.Fprintln(to.Err, "lockstep:", err)
 		return 2
@@ -83,4 +90,14 @@ func run(ctx context.Context, args []string, to *console) (code int) {
 	}
 	fmt.Fprintln(to.Err, "lockstep:", err)
 	return 1
+}
+
+// version is what --version prints. A program that says "update lockstep" met a
+// format with a higher number.
+func version() string {
+	name := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		name = info.Main.Version
+	}
+	return fmt.Sprintf("lockstep %s: lock format %d, ledger format %d, %s", name, lease.Format, ledger.Format, runtime.Version())
 }

@@ -28,13 +28,11 @@ type call struct {
 
 	killAt, freezeAt int // number of the request; 0 is never
 	freezeFor        time.Duration
-	crashes          bool // in the middle of a file, without an answer
 
-	mu     sync.Mutex
-	n      int
-	dead   bool
-	until  time.Time // it stands still until then
-	frozen time.Duration
+	mu    sync.Mutex
+	n     int
+	dead  bool
+	until time.Time // it stands still until then
 
 	stood chan struct{} // closed when it begins to stand still
 	ended chan struct{}
@@ -50,13 +48,6 @@ func (c *call) hasEnded() bool {
 	}
 }
 
-// stoodStill is how long the call stood still so far.
-func (c *call) stoodStill() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.frozen
-}
-
 // enter is the way of each request out of the function.
 func (c *call) enter(op, bucketName, key string) error {
 	c.mu.Lock()
@@ -68,7 +59,6 @@ func (c *call) enter(op, bucketName, key string) error {
 	}
 	if c.n == c.freezeAt {
 		c.until = time.Now().Add(c.freezeFor)
-		c.frozen = c.freezeFor
 		c.d.note("frozen")
 		close(c.stood)
 	}

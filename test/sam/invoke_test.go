@@ -102,10 +102,10 @@ func TestARunThroughSAM(t *testing.T) {
 		}
 	}
 
-	// The event's manifest is not the one that discover wrote just now.
+	// The event's manifest is not one that discover wrote just now.
 	var refused refusal
 	golden(t, "commit", "commit", &refused)
-	if !strings.Contains(refused.ErrorMessage, "is not the one that was processed") {
+	if refused.ErrorType != "StepError" || !strings.Contains(refused.ErrorMessage, "discovery-6f1d0c2a9be84735.json") {
 		t.Errorf("commit answered %+v", refused)
 	}
 	var done step.CommitOutput

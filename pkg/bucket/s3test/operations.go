@@ -152,11 +152,12 @@ type listVersionsResult struct {
 }
 
 type listedVersion struct {
-	Key, VersionId string
-	IsLatest       bool
-	LastModified   string
-	ETag           string `xml:",omitempty"`
-	Size           int64
+	Key          string
+	VersionID    string `xml:"VersionId"`
+	IsLatest     bool
+	LastModified string
+	ETag         string `xml:",omitempty"`
+	Size         int64
 }
 
 // versions lists those of the one key that the prefix is.
@@ -169,7 +170,7 @@ func (s *Server) versions(w http.ResponseWriter, r *http.Request) error {
 	result := listVersionsResult{Name: s.memory.Name(), Prefix: key}
 	for _, v := range versions {
 		listed := listedVersion{
-			Key: key, VersionId: v.VersionID, IsLatest: v.IsLatest, ETag: v.ETag, Size: v.Size,
+			Key: key, VersionID: v.VersionID, IsLatest: v.IsLatest, ETag: v.ETag, Size: v.Size,
 			LastModified: v.LastModified.UTC().Format("2006-01-02T15:04:05.000Z"),
 		}
 		if v.DeleteMarker {
