@@ -177,6 +177,9 @@ func (d *drill) trouble(op, bucketName, key string) error {
 	}
 	if code := d.weatherAt(bucketName); code != "" && !strings.Contains(key, "lock.json") {
 		d.note("weather")
+		if bucketName == "source" && op == "get" {
+			d.refuse(key)
+		}
 		status := http.StatusForbidden
 		switch code {
 		case "NoSuchBucket":

@@ -33,6 +33,7 @@ type oracle struct {
 	grants   map[int64]bool            // tokens
 	given    map[int64]map[string]bool // token → versions that its run listed
 	shown    map[string]int64          // key in the lake → token of its output, when it was last seen
+	refused  map[string]bool           // source keys that the weather once kept from being read
 	excused  map[string]bool           // versions whose call died with them alone
 	excusedT map[int64]bool            // tokens that an operator took away while they may have been in use
 	leaseEnd map[int64]time.Time       // token → when its lease ends by itself, as last seen
@@ -44,7 +45,7 @@ type oracle struct {
 func newOracle() oracle {
 	return oracle{
 		contents: map[string]string{}, past: map[string][]string{}, grants: map[int64]bool{}, given: map[int64]map[string]bool{},
-		shown: map[string]int64{}, excused: map[string]bool{}, excusedT: map[int64]bool{}, leaseEnd: map[int64]time.Time{},
+		shown: map[string]int64{}, refused: map[string]bool{}, excused: map[string]bool{}, excusedT: map[int64]bool{}, leaseEnd: map[int64]time.Time{},
 		owners: map[int64]string{}, livesEnd: map[string]time.Time{}, begunBy: map[*call]bool{},
 	}
 }
@@ -80,6 +81,18 @@ func (o *oracle) excuse(f ledger.Candidate) {
 	o.omu.Lock()
 	defer o.omu.Unlock()
 	o.excused[f.Key+f.ETag] = true
+}
+
+func (o *oracle) refuse(key string) {
+	o.omu.Lock()
+	defer o.omu.Unlock()
+	o.refused[key] = true
+}
+
+func (o *oracle) wasRefused(key string) bool {
+	o.omu.Lock()
+	defer o.omu.Unlock()
+	return o.refused[key]
 }
 
 func (o *oracle) excuseToken(token int64) {
@@ -188,7 +201,16 @@ func (d *drill) look() {
 	}
 	d.omu.Unlock()
 	rows := d.rows()
+	gotThrough := map[string]bool{} // runs in which a file was done
+	for _, row := range rows {
+		gotThrough[row.Run] = gotThrough[row.Run] || row.Outcome == ledger.Done
+	}
 	for key, row := range rows {
+		// What reads of a run's first files and refuses its last ones looks like a
+		// refusal of these: it costs them an attempt, and the summary says why.
+		if row.Attempts > 0 && d.wasRefused(key) && gotThrough[row.Run] {
+			d.excuse(ledger.Candidate{File: ledger.File{Key: key, ETag: row.ETag}})
+		}
 		d.lookAtRow(key, row)
 	}
 	latest := d.parsed().Destination.Versions == VersionsLatest
