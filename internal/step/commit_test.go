@@ -141,8 +141,11 @@ func TestAResultAboutOtherFilesIsNone(t *testing.T) {
 		token := w.begin("P1")
 		d := w.discover("P1", token)
 		batch := w.batches(d)[0]
+		another := batch.Files[0]
+		another.ETag = w.etag("another version")
 		for name, other := range map[string][]ledger.Candidate{
-			"fewer": batch.Files[:1], "in another order": {batch.Files[1], batch.Files[0]}, "none": {},
+			"at another version": {another, batch.Files[1]},
+			"fewer":              batch.Files[:1], "in another order": {batch.Files[1], batch.Files[0]}, "none": {},
 		} {
 			_, err := w.process("P1", token, Batch{Number: 0, Files: other})
 			w.ok(err)
