@@ -18,6 +18,7 @@ FUNCTIONS := acquire discover process commit release
 FUZZTIME ?= 10s
 SOAK ?= 10m
 WORLDS ?= 200
+FIRST ?= $(shell date +%s)
 FAULTS ?= 600
 SCALE ?= 10000000
 
@@ -90,8 +91,8 @@ interop: ## run the contracts over S3 servers that others wrote (minutes; see do
 soak: ## hold the lock to its promises under faults and kills (SOAK=10m)
 	$(GO) test ./test/soak -count=1 -v -run Soak -soak $(SOAK) -timeout 30m
 
-drill: ## let runs go wrong in every way, and hold the outcome to the promise (WORLDS=200; FAULTS=600, or 0 without the wrong programs)
-	$(GO) test -count=1 -timeout 60m ./internal/step -run 'NothingIsLost|OracleFindsWrong' -v -drill.worlds=$(WORLDS) -drill.faults=$(FAULTS)
+drill: ## let runs go wrong in every way, and hold the outcome to the promise (WORLDS=200; FIRST=seed; FAULTS=600, or 0 without the wrong programs)
+	$(GO) test -count=1 -timeout 60m ./internal/step -run 'NothingIsLost|OracleFindsWrong' -v -drill.first=$(FIRST) -drill.worlds=$(WORLDS) -drill.faults=$(FAULTS)
 
 scale: ## measure discovery and commits over ten million files (minutes; SCALE=10000000)
 	$(GO) test ./test/scale -count=1 -v -scale $(SCALE) -timeout 2h

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,10 +104,9 @@ func TestALateDuplicateOfACallReplacesNothing(t *testing.T) {
 		w.upload("in/a", "a")
 		token := w.begin("P1")
 		d := w.discover("P1", token)
-		slow := true
+		var slowed atomic.Bool
 		w.source.Fault(func(op, key string) error {
-			if op == "get" && slow {
-				slow = false
+			if op == "get" && slowed.CompareAndSwap(false, true) {
 				time.Sleep(5 * time.Second)
 			}
 			return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,10 +74,9 @@ func TestAnAcquireThatOutlivesItsExecutionTakesNothing(t *testing.T) {
 		},
 	} {
 		inWorld(t, func(w *world) {
-			slow := true
+			var slowed atomic.Bool
 			w.state.Fault(func(op, key string) error {
-				if op == "put" && strings.HasSuffix(key, "lock.json") && slow {
-					slow = false
+				if op == "put" && strings.HasSuffix(key, "lock.json") && slowed.CompareAndSwap(false, true) {
 					time.Sleep(2 * time.Second)
 				}
 				return nil

@@ -55,7 +55,7 @@ func TestABrokenListingCommitsNothing(t *testing.T) {
 	}{
 		{"an error on the third page", s3test.Answer(http.StatusInternalServerError, "InternalError"), "TransientError"},
 		{"a reply that is cut", s3test.CutReply(300), "TransientError"},
-		{"a refusal", s3test.Answer(http.StatusForbidden, "AccessDenied"), "StepError"},
+		{"a refusal", s3test.Answer(http.StatusForbidden, "AccessDenied"), "SourceUnavailableError"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
