@@ -21,8 +21,8 @@ import (
 
 var (
 	drillSeed   = flag.Uint64("drill.seed", 0, "seed of the one drill to run; 0 runs many")
-	drillWorlds = flag.Int("drill.worlds", 6, "how many drills to run")
-	drillFirst  = flag.Uint64("drill.first", 1, "seed of the first of them; the others follow")
+	drillWorlds = flag.Int("drill.worlds", 3, "how many drills to run")
+	drillFirst  = flag.Uint64("drill.first", 21, "seed of the first of them; the others follow")
 	drillFaults = flag.Int("drill.faults", 0, "how many drills may pass before the oracle must find each of the wrong programs; 0 leaves them out")
 	drillSteps  = flag.Int("drill.steps", 260, "steps a drill")
 )
