@@ -47,28 +47,36 @@ func (b *Bucket) Name() string { return b.name }
 // Get opens the object at key. With c.IfMatch it returns ErrPrecondition when
 // the object has moved on, with c.IfNoneMatch ErrNotModified while it has not.
 func (b *Bucket) Get(ctx context.Context, key string, c Condition) (*Object, error) {
-	object, _, err := b.get(ctx, key, c, "")
+	object, _, err := b.get(ctx, key, getOptions{condition: c})
 	return object, err
 }
 
-// get asks for the object, or for the part that byteRange (a Range header)
-// names, and returns the SDK's answer as well.
-func (b *Bucket) get(ctx context.Context, key string, c Condition, byteRange string) (*Object, *s3.GetObjectOutput, error) {
+// getOptions say what of an object is asked for. The zero value is its current
+// version, whole.
+type getOptions struct {
+	condition Condition
+	byteRange string // a Range header
+	versionID string
+}
+
+// get asks for the object, and returns the SDK's answer as well.
+func (b *Bucket) get(ctx context.Context, key string, o getOptions) (*Object, *s3.GetObjectOutput, error) {
 	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{
 		Bucket:              &b.name,
 		Key:                 &key,
-		Range:               optional(byteRange),
-		IfMatch:             optional(c.IfMatch),
-		IfNoneMatch:         optional(c.IfNoneMatch),
+		VersionId:           optional(o.versionID),
+		Range:               optional(o.byteRange),
+		IfMatch:             optional(o.condition.IfMatch),
+		IfNoneMatch:         optional(o.condition.IfNoneMatch),
 		ExpectedBucketOwner: optional(b.options.ExpectedOwner),
 		RequestPayer:        b.options.payer(),
-	}, func(o *s3.Options) {
+	}, func(client *s3.Options) {
 		// Most source files were stored without a checksum; a warning for each
 		// of them would bury the log.
-		o.DisableLogOutputChecksumValidationSkipped = true
-		if byteRange != "" {
+		client.DisableLogOutputChecksumValidationSkipped = true
+		if o.byteRange != "" {
 			// A checksum is of the whole object, and proves nothing about a part.
-			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+			client.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ func (b *Bucket) GetRange(ctx context.Context, key string, c Condition, offset, 
 	if offset == 0 && length == 0 {
 		return b.Get(ctx, key, c) // S3 has no range of an empty object
 	}
-	object, out, err := b.get(ctx, key, c, rangeHeader(offset, length))
+	object, out, err := b.get(ctx, key, getOptions{condition: c, byteRange: rangeHeader(offset, length)})
 	if err != nil {
 		return nil, err
 	}

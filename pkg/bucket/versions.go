@@ -51,22 +51,8 @@ func (b *Bucket) Versions(ctx context.Context, key string) ([]Version, error) {
 
 // GetVersion opens one version of the object at key.
 func (b *Bucket) GetVersion(ctx context.Context, key, versionID string) (*Object, error) {
-	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{
-		Bucket: &b.name, Key: &key, VersionId: optional(versionID),
-		ExpectedBucketOwner: optional(b.options.ExpectedOwner), RequestPayer: b.options.payer(),
-	})
-	if err != nil {
-		return nil, callError("get", b.name, key, err)
-	}
-	now, err := b.serverTime("get", key, out.ResultMetadata)
-	if err != nil {
-		out.Body.Close()
-		return nil, err
-	}
-	return &Object{
-		Body: out.Body, Key: key, ETag: aws.ToString(out.ETag), VersionID: aws.ToString(out.VersionId),
-		Size: aws.ToInt64(out.ContentLength), LastModified: aws.ToTime(out.LastModified), ServerTime: now, Metadata: lowerNames(out.Metadata),
-	}, nil
+	object, _, err := b.get(ctx, key, getOptions{versionID: versionID})
+	return object, err
 }
 
 // DeleteVersion removes one version of the object at key for good. Removing a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/lockstep-pipeline/lockstep/pkg/bucket"
@@ -49,7 +48,7 @@ func (l *Ledger) restore(ctx context.Context, from Versions, token int64, dry bo
 		return Restored{}, err
 	}
 	current, _, err := l.look(ctx)
-	if newer := (*NewerError)(nil); err != nil && errors.As(err, &newer) {
+	if errors.As(err, new(*NewerError)) {
 		return Restored{}, err
 	}
 	versions, err := from.Versions(ctx, l.headKey())
@@ -85,9 +84,5 @@ func (l *Ledger) headAt(ctx context.Context, from Versions, versionID string) (H
 		return Head{}, fmt.Errorf("read a version of the ledger head: %w", err)
 	}
 	defer object.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(object.Body, maxHeadBytes))
-	if err != nil {
-		return Head{}, fmt.Errorf("read a version of the ledger head: %w", err)
-	}
-	return decodeHead(body, l.headKey())
+	return l.readHead(object.Body)
 }

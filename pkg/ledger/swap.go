@@ -54,21 +54,26 @@ func (l *Ledger) look(ctx context.Context) (v version, damage *DamagedError, err
 	}
 	defer object.Body.Close()
 	v = version{exists: true, etag: object.ETag, now: object.ServerTime}
-	body, err := io.ReadAll(io.LimitReader(object.Body, maxHeadBytes+1))
-	switch {
-	case err != nil:
-		return version{}, nil, fmt.Errorf("read ledger head: %w", err)
-	case len(body) > maxHeadBytes:
-		return v, &DamagedError{Object: l.headKey(), Reason: fmt.Sprintf("it is larger than %d bytes", maxHeadBytes)}, nil
-	}
-	v.Head, err = decodeHead(body, l.headKey())
+	v.Head, err = l.readHead(object.Body)
 	if errors.As(err, &damage) {
 		return v, damage, nil
 	}
-	if err != nil { // of an older or a newer program
+	if err != nil { // it was cut, or is of an older or a newer program
 		return version{exists: true, etag: v.etag, now: v.now}, nil, err
 	}
 	return v, nil, nil
+}
+
+// readHead reads a version of the head.
+func (l *Ledger) readHead(from io.Reader) (Head, error) {
+	body, err := io.ReadAll(io.LimitReader(from, maxHeadBytes+1))
+	switch {
+	case err != nil:
+		return Head{}, fmt.Errorf("read ledger head: %w", err)
+	case len(body) > maxHeadBytes:
+		return Head{}, &DamagedError{Object: l.headKey(), Reason: fmt.Sprintf("it is larger than %d bytes", maxHeadBytes)}
+	}
+	return decodeHead(body, l.headKey())
 }
 
 // Begun tells whether there is a head, so that a ledger that was never written
